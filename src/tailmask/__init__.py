@@ -1,0 +1,36 @@
+"""tailmask: train classifiers on imbalanced data, multi-label data above all.
+
+`PartialLabelMasking` is a loss that masks single labels, so that each class is trained at its own ratio of
+positives to negatives, and adapts that ratio once an epoch. Around it stand the losses, samplers and metrics
+that it is compared with, and a command line that compares them on your own data.
+
+Names are resolved when they are first used: `import tailmask` by itself does not import torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tailmask.masking import PartialLabelMasking as PartialLabelMasking
+
+__version__ = "0.1.0"
+
+__all__ = ["PartialLabelMasking", "__version__"]
+
+_MODULES = ("calibration", "data", "functional", "losses", "masking", "metrics", "sampling", "study")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PartialLabelMasking":
+        from tailmask.masking import PartialLabelMasking
+
+        return PartialLabelMasking
+    if name in _MODULES:
+        return importlib.import_module(f"tailmask.{name}")
+    raise AttributeError(f"module 'tailmask' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_MODULES])

@@ -1,0 +1,57 @@
+"""What users are told when something is wrong: one sentence each, never a traceback."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+
+__all__ = ["UserError", "listing", "nearest", "require"]
+
+
+class UserError(ValueError):
+    """A mistake in what the user handed over: the command line prints its sentence and exits with 2."""
+
+
+def listing(names: Iterable[object], *, limit: int = 5) -> str:
+    """Names as readable text, cut after `limit` of them.
+
+    >>> listing(["cat", "dog"])
+    'cat, dog'
+    >>> listing(range(100), limit=3)
+    '0, 1, 2 and 97 more'
+    """
+    texts = [str(name) for name in names]
+    shown = ", ".join(texts[:limit])
+    return shown if len(texts) <= limit else f"{shown} and {len(texts) - limit} more"
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """A hint that names the choice most like `name`, and all choices where none is like it.
+
+    >>> nearest("focl", ["bce", "focal"])
+    "did you mean 'focal'?"
+    >>> nearest("xyz", ["bce", "focal"])
+    'choose from bce, focal'
+    """
+    choices = list(choices)
+    close = difflib.get_close_matches(name, choices, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"choose from {listing(choices, limit=30)}"
+
+
+def require(module: str, *, extra: str) -> ModuleType:
+    """Import an optional package, or say which extra brings it.
+
+    >>> require("json", extra="cli").dumps([1])
+    '[1]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] != package:
+            raise
+        raise UserError(
+            f"this needs the package {package!r}, which is not installed: run pip install 'tailmask[{extra}]'"
+        ) from None

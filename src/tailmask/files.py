@@ -1,0 +1,69 @@
+"""Files that are either whole or not there: written beside their target, then renamed over it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["atomic_path", "write_bytes", "write_json", "write_text"]
+
+
+@contextlib.contextmanager
+def atomic_path(target: Path) -> Iterator[Path]:
+    """A temporary path beside `target` to write to; renamed to `target` when the block ends without an error.
+
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with atomic_path(folder / "a.txt") as path:
+    ...     _ = path.write_text("whole")
+    >>> (folder / "a.txt").read_text()
+    'whole'
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".partial")
+    os.close(handle)
+    path = Path(name)
+    try:
+        yield path
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        path.chmod(0o666 & ~_umask())  # mkstemp's 0600 would hide results from colleagues
+        path.replace(target)
+        _sync_folder(target.parent)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def write_bytes(target: Path, content: bytes) -> None:
+    """Write bytes to `target`, whole or not at all."""
+    with atomic_path(target) as path:
+        path.write_bytes(content)
+
+
+def write_text(target: Path, content: str) -> None:
+    """Write text to `target`, whole or not at all."""
+    write_bytes(target, content.encode())
+
+
+def write_json(target: Path, value: Any) -> None:
+    """Write `value` as JSON to `target`, whole or not at all; NaN and infinities are refused."""
+    write_text(target, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not every file system lets a folder be synced
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

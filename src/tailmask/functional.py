@@ -1,0 +1,215 @@
+"""The paper's equations, one pure function each; torch only.
+
+Partial Label Masking trains each class at its own ratio of positive to negative labels and adapts that
+ratio once an epoch. The functions stand in the order in which the method uses them:
+
+======================  =======================================================
+`class_ratio`           r_c = n_c⁺ / n_c⁻                          (notation)
+`keep_probability`      probability that a label stays in the loss  (Eq. 3)
+`draw`                  the mask g, drawn from those probabilities  (Eq. 3)
+`histogram`             the binned sets Ŝ⁺ and Ŝ⁻                   (Eq. 4, appendix)
+`divergence`            D⁺ and D⁻, KL(P̂ ‖ P)                        (Eq. 5)
+`normalize`             z-scores over the classes                   (Eq. 6)
+`divergence_gap`        D_c = D̃⁺ − D̃⁻                               (Algorithm 1)
+`next_ratio`            r̄ ← r̄ · exp(λ D_c)                          (Eq. 7)
+======================  =======================================================
+
+`rate_gap` is this project's alternative to `divergence_gap`, with a fixed point.
+
+Wherever a tensor has both labels, axis 0 is the label: `counts[1]` are the positives. C is the number of
+classes, N of samples, tau of bins.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "class_ratio",
+    "divergence",
+    "divergence_gap",
+    "draw",
+    "histogram",
+    "keep_probability",
+    "next_ratio",
+    "normalize",
+    "rate_gap",
+]
+
+# Ratios stay within exp(±30): far beyond any data set, and no float32 product of two overflows.
+MIN_RATIO, MAX_RATIO = math.exp(-30.0), math.exp(30.0)
+
+# The true distributions are one-hot, so the divergence is infinite unless their zeros are lifted.
+EPSILON = 1e-7
+
+
+def class_ratio(positives: Tensor, negatives: Tensor) -> Tensor:
+    """Ratio of positive to negative samples of each class, r_c = n⁺ / n⁻ (notation).
+
+    A class without positives or without negatives gets the nearest ratio that is finite and not zero; one
+    without either gets 1.
+
+    >>> class_ratio(torch.tensor([10, 1]), torch.tensor([40, 49]))
+    tensor([0.2500, 0.0204])
+    """
+    ratio = positives.to(torch.float32) / negatives.to(torch.float32)  # (C,)
+    return ratio.nan_to_num(nan=1.0).clamp(MIN_RATIO, MAX_RATIO)
+
+
+def keep_probability(class_ratio: Tensor, target_ratio: Tensor) -> Tensor:
+    """Probability that a label of each kind stays in the loss (Eq. 3), shape (2, C).
+
+    Where the data hold too many positives for the target ratio, positives are kept with probability
+    r̄ / r; where they hold too few, negatives are kept with r / r̄. The other side is always kept, so what is
+    trained on has the ratio r̄.
+
+    >>> keep_probability(torch.tensor([2.0, 0.1, 0.5]), torch.tensor([1.0, 0.2, 0.5]))
+    tensor([[1.0000, 0.5000, 1.0000],
+            [0.5000, 1.0000, 1.0000]])
+    """
+    negatives = (class_ratio / target_ratio).clamp(max=1.0)
+    positives = (target_ratio / class_ratio).clamp(max=1.0)
+    return torch.stack([negatives, positives])  # (2, C)
+
+
+def draw(keep: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Mask g of zeros and ones: each entry is one with the probability that `keep` gives it (Eq. 3).
+
+    The mask has the dtype of `keep`. In eager mode on the CPU it comes from 16 random bits an entry, with
+    6 more shared by a column: a mask with the right probability to 2⁻²², at a third of `torch.rand`'s cost.
+
+    >>> draw(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
+    tensor([[1., 0.],
+            [1., 0.]])
+    """
+    if torch.compiler.is_compiling() or keep.device.type != "cpu":
+        uniform = torch.rand(keep.shape, generator=generator, device=keep.device)
+        return (uniform < keep).to(keep.dtype)
+    words = torch.empty((keep.numel() + 3) // 4, dtype=torch.int64)
+    words.random_(-(2**63), None, generator=generator)  # all 64 bits
+    bits = words.view(torch.int16)[: keep.numel()].view(keep.shape)
+    # u = (bits + 2¹⁵ + v) / 2¹⁶ with v in {0, 1/64, …, 63/64} is uniform on a grid of 2⁻²². Rather than shift
+    # every u, the columns' v shift what u is compared with.
+    columns = torch.randint(64, keep.shape[-1:], generator=generator) / 64
+    threshold = keep * 2.0**16 - (2.0**15 + columns)
+    return bits.to(keep.dtype).lt_(threshold)
+
+
+def histogram(
+    probabilities: Tensor, targets: Tensor, num_bins: int = 10, *, known: Tensor | None = None
+) -> Tensor:
+    """Counts of the output probabilities in `num_bins` bins, by label and class (Eq. 4 and appendix).
+
+    `counts[1, c]` bins the outputs for class c where it is present (the set Ŝ⁺ of the paper), `counts[0, c]`
+    where it is absent. Soft targets count by their side of 0.5. `known`, a boolean tensor of the targets'
+    shape, leaves out the labels where it is False; None counts all of them. Histograms of two batches add up
+    to the histogram of both.
+
+    The paper's toy example:
+
+    >>> y = torch.tensor([[1.0]] * 5 + [[0.0]] * 5)
+    >>> p = torch.tensor([[0.2], [0.6], [0.95], [0.99], [0.45], [0.1], [0.15], [0.8], [0.4], [0.3]])
+    >>> histogram(p, y, num_bins=4)
+    tensor([[[2, 2, 0, 1]],
+    <BLANKLINE>
+            [[1, 1, 1, 2]]])
+    """
+    num_classes = probabilities.shape[-1]
+    size = 2 * num_classes * num_bins
+    eager_cpu = not torch.compiler.is_compiling() and probabilities.device.type == "cpu"
+    # torch.bincount takes int32 and is fastest, but waits for the device elsewhere and breaks the graph.
+    integer = torch.int32 if eager_cpu and size < 2**31 else torch.int64
+    offsets = torch.arange(0, num_classes * num_bins, num_bins, dtype=integer, device=probabilities.device)
+    index = (probabilities * num_bins).clamp_(max=num_bins - 1).to(integer).add_(offsets)
+    index += targets.ge(0.5).to(integer).mul_(num_classes * num_bins)
+    if eager_cpu:
+        index = index.flatten() if known is None else index[known]
+        return torch.bincount(index, minlength=size).view(2, num_classes, num_bins)
+    counted = torch.ones_like(index) if known is None else known.to(torch.int64)
+    counts = torch.zeros(size, dtype=torch.int64, device=probabilities.device)
+    return counts.scatter_add_(0, index.flatten(), counted.flatten()).view(2, num_classes, num_bins)
+
+
+def divergence(counts: Tensor, *, eps: float = EPSILON) -> Tensor:
+    """Divergence of the outputs from the truth, D = KL(P̂ ‖ P), by label and class (Eq. 5), shape (2, C).
+
+    The true distribution P is one-hot: all positives in the last bin, all negatives in the first. Its zeros
+    are lifted to `eps`. The divergence of a label that was never seen is NaN.
+
+    >>> counts = torch.tensor([[[9, 1]], [[5, 5]]])  # 9 of 10 negatives and 5 of 10 positives are right
+    >>> divergence(counts)
+    tensor([[1.2867],
+            [7.3659]])
+    """
+    predicted = counts / counts.sum(dim=-1, keepdim=True)  # P̂, (2, C, tau)
+    right = torch.stack([predicted[0, :, 0], predicted[1, :, -1]])  # the mass where P is one, (2, C)
+    negative_entropy = torch.xlogy(predicted, predicted).sum(dim=-1)
+    return negative_entropy - (1.0 - right) * math.log(eps)
+
+
+def normalize(divergence: Tensor) -> Tensor:
+    """Divergences as z-scores over the classes, D̃ = (D − μ) / σ, for each label apart (Eq. 6).
+
+    σ is the population's deviation; where it is zero, so is D̃. Classes whose divergence is NaN for either
+    label are left out of μ and σ, and stay NaN.
+
+    >>> normalize(torch.tensor([[0.0, 2.0, 1.0], [1.0, 1.0, torch.nan]]))
+    tensor([[-1.,  1., nan],
+            [ 0.,  0., nan]])
+    """
+    complete = divergence.isfinite().all(dim=0)  # (C,)
+    number = complete.sum().clamp(min=1)
+    filled = divergence.where(complete, 0.0)
+    centred = divergence - filled.sum(dim=-1, keepdim=True) / number  # (2, C)
+    deviation = (centred.where(complete, 0.0).square().sum(dim=-1, keepdim=True) / number).sqrt()
+    # Equal divergences leave rounding errors of the mean, which must not become z-scores of one.
+    scale = filled.abs().amax(dim=-1, keepdim=True)
+    scores = centred / deviation
+    return scores.where(deviation > 1e-6 * scale, 0.0).where(complete, torch.nan)
+
+
+def divergence_gap(counts: Tensor) -> Tensor:
+    """How far each class is under-predicted, D_c = D̃⁺ − D̃⁻, from Eq. 5 and 6 (Algorithm 1), shape (C,).
+
+    Positive for a class that the network under-predicts compared with the others, negative for one that it
+    over-predicts, zero for a class that was not seen with both labels.
+
+    >>> counts = torch.tensor([[[9, 1], [5, 5]], [[5, 5], [1, 9]]])  # the second class is over-predicted
+    >>> divergence_gap(counts)
+    tensor([ 2., -2.])
+    """
+    negatives, positives = normalize(divergence(counts))
+    return (positives - negatives).nan_to_num(nan=0.0)
+
+
+def rate_gap(counts: Tensor) -> Tensor:
+    """Log share of true positives less the log share of predicted ones, within ±1, shape (C,).
+
+    An alternative to `divergence_gap` that does come to rest: it is zero where a class is predicted (with a
+    probability of 0.5 or more) just as often as it is present. Meant for held-out data, since on memorised
+    training data the two shares agree whatever the network has learned. Both shares are smoothed as
+    (n + ½) / (N + 1); a class that was not seen with both labels gets zero.
+
+    >>> counts = torch.tensor([[[90, 0], [50, 40]], [[8, 2], [0, 10]]])  # predicted: 2 of 100 and 50 of 100
+    >>> rate_gap(counts)
+    tensor([ 1., -1.])
+    """
+    num_bins = counts.shape[-1]
+    if num_bins % 2:
+        raise ValueError(f"rate_gap needs an even number of bins, with an edge at 0.5, got {num_bins}")
+    seen = counts.sum(dim=-1)  # (2, C)
+    predicted = counts[..., num_bins // 2 :].sum(dim=(0, 2))  # (C,)
+    gap = ((seen[1] + 0.5) / (predicted + 0.5)).log().clamp(-1.0, 1.0)
+    return gap.where((seen > 0).all(dim=0), 0.0)
+
+
+def next_ratio(target_ratio: Tensor, gap: Tensor, rate: float) -> Tensor:
+    """Target ratio of the next epoch, r̄ · exp(λ D_c) (Eq. 7), within exp(±30).
+
+    >>> next_ratio(torch.tensor([1.0, 0.1]), torch.tensor([-2.0, 2.0]), rate=0.5)
+    tensor([0.3679, 0.2718])
+    """
+    return (target_ratio * torch.exp(rate * gap)).clamp(MIN_RATIO, MAX_RATIO)
