@@ -1,0 +1,63 @@
+"""Which logits and targets can be used: known, allowed and finite."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["Batch", "raise_faults", "read_batch"]
+
+
+class Batch(NamedTuple):
+    """Logits and targets (N, C) that can be computed with, and which of them mean something."""
+
+    logits: Tensor
+    targets: Tensor
+    known: Tensor | None  # (N, C) boolean; None where all labels are known and are 0 or 1
+    faults: Tensor | None  # (2,) how many logits are not finite, and how many targets are not allowed
+
+
+def read_batch(logits: Tensor, targets: Tensor) -> Batch:
+    """Set aside unknown labels (−1 or NaN), and what nobody can have meant, which is counted.
+
+    What is set aside gets the harmless value 0, so that nothing spreads from it through a product with zero.
+
+    >>> batch = read_batch(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, -1.0]]))
+    >>> batch.targets, batch.known
+    (tensor([[1., 0.]]), tensor([[ True, False]]))
+    """
+    if _is_plain(logits, targets):
+        return Batch(logits, targets, None, None)
+    finite = logits.detach().isfinite()
+    unknown = targets.isnan() | (targets == -1)
+    allowed = (targets >= 0) & (targets <= 1)
+    faults = torch.stack([(~finite).sum(), (~(allowed | unknown)).sum()])
+    known = finite & allowed
+    return Batch(torch.where(known, logits, 0.0), torch.where(known, targets, 0.0), known, faults)
+
+
+def raise_faults(faults: Tensor) -> None:
+    """Raise a ValueError where a batch, or an epoch of them, had bad values; waits for the device."""
+    bad_logits, bad_targets = faults.tolist()
+    if bad_logits:
+        raise ValueError(
+            f"{bad_logits} logits were NaN or infinite: "
+            "lower the learning rate, or look for such values in the inputs"
+        )
+    if bad_targets:
+        raise ValueError(
+            f"{bad_targets} targets were neither 0, 1 or between nor unknown (-1 or NaN): "
+            "check how the labels are encoded"
+        )
+
+
+def _is_plain(logits: Tensor, targets: Tensor) -> bool:
+    """Whether all targets are 0 or 1 and all logits are finite, where looking costs no wait for a device."""
+    if torch.compiler.is_compiling() or logits.device.type != "cpu":
+        return False
+    # Only 0, 1 and infinity equal their squares; the sum of all is not finite unless each of them is.
+    return torch.equal(targets * targets, targets) and bool(
+        (logits.detach().sum() + targets.sum()).isfinite()
+    )
