@@ -1,0 +1,101 @@
+"""Networks by name: residual networks, a small convolutional one, those for tables, and users' own."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from tailmask.errors import UserError, nearest
+from tailmask.models.head import normalize_head, start_uniform
+from tailmask.models.resnet import ResNet
+from tailmask.models.resnet50 import ResNet50
+from tailmask.models.small import cnn, mlp
+
+__all__ = ["MODELS", "build_model", "is_own_model"]
+
+_IMAGE_MODELS: dict[str, Callable[[int, int], nn.Module]] = {
+    "resnet12": lambda channels, classes: ResNet((1, 2, 2), in_channels=channels, num_classes=classes),
+    "resnet32": lambda channels, classes: ResNet((5, 5, 5), in_channels=channels, num_classes=classes),
+    "resnet50": lambda channels, classes: ResNet50(in_channels=channels, num_classes=classes),
+    "cnn": lambda channels, classes: cnn(in_channels=channels, num_classes=classes),
+}
+
+MODELS = (*_IMAGE_MODELS, "mlp", "linear")
+
+
+def build_model(
+    name: str,
+    *,
+    shape: Sequence[int],
+    num_classes: int,
+    hidden: Sequence[int] = (),
+    dropout: float = 0.0,
+    bias: str = "default",
+    normalized: bool = False,
+) -> nn.Module:
+    """Network that turns inputs (B, *shape) into logits (B, num_classes).
+
+    Args:
+        name: One of `MODELS`, or `package.module:factory` for a network of your own, where
+            `factory(shape=…, num_classes=…)` gives an `nn.Module`.
+        shape: Shape of one sample.
+        num_classes: Number of classes.
+        hidden: Widths of the hidden layers of `mlp`.
+        dropout: Share of hidden values that `mlp` drops in training.
+        bias: Start of the last bias: "default" is PyTorch's own, "uniform" is −log(C − 1).
+        normalized: Replace the last layer by one with cosines as outputs, for LDAM.
+
+    >>> build_model("resnet12", shape=(1, 32, 32), num_classes=10)(torch.zeros(2, 1, 32, 32)).shape
+    torch.Size([2, 10])
+    """
+    if (hidden or dropout) and name != "mlp":
+        raise UserError(f"model.hidden and model.dropout are for the model 'mlp', not for {name!r}")
+    network = _build(name, tuple(shape), num_classes, hidden=hidden, dropout=dropout)
+    if bias == "uniform" and not normalized:
+        start_uniform(network, num_classes=num_classes)
+    if normalized:
+        normalize_head(network, num_classes=num_classes)
+    return network
+
+
+def is_own_model(name: str) -> bool:
+    """Whether `name` is an import path, `package.module:factory`, rather than one of `MODELS`."""
+    return ":" in name
+
+
+def _build(
+    name: str, shape: tuple[int, ...], num_classes: int, *, hidden: Sequence[int], dropout: float
+) -> nn.Module:
+    if is_own_model(name):
+        return _own_model(name, shape, num_classes)
+    if name in ("mlp", "linear"):
+        num_features = torch.Size(shape).numel()
+        return mlp(num_features=num_features, num_classes=num_classes, hidden=hidden, dropout=dropout)
+    if name not in _IMAGE_MODELS:
+        raise UserError(f"unknown model {name!r}: {nearest(name, MODELS)}")
+    if len(shape) != 3:
+        raise UserError(
+            f"the model {name!r} takes images of shape (channels, height, width), the samples have shape {shape}: "
+            "choose 'mlp' or 'linear'"
+        )
+    return _IMAGE_MODELS[name](shape[0], num_classes)
+
+
+def _own_model(path: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    module_name, _, attribute = path.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:  # a console script, unlike `python -m`, does not search the current folder
+        sys.path.insert(0, here)
+    try:
+        factory = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"the model {path!r} cannot be imported: {error}") from error
+    network = factory(shape=shape, num_classes=num_classes)
+    if not isinstance(network, nn.Module):
+        raise UserError(f"{path} must return an nn.Module, got {type(network).__name__}")
+    return network
