@@ -1,0 +1,160 @@
+"""One shape for all data: splits of inputs and targets, with the names of their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from tailmask.data.encoders import Encoder
+
+__all__ = ["BatchSource", "Dataset", "Inputs", "Split"]
+
+
+@runtime_checkable
+class BatchSource(Protocol):
+    """Inputs that make their batches themselves: images, normalised and augmented or read from disk."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample, as the model gets it."""
+        ...
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether a batch is decoded from files, so that DataLoader workers are worth starting."""
+        ...
+
+    def batch(self, index: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Inputs (B, …) in float32; with a generator, augmented by what is drawn from it."""
+        ...
+
+
+Inputs: TypeAlias = "Tensor | csr_array | BatchSource"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Inputs and targets of one part of a data set, batched by indexing whole tensors.
+
+    `inputs` is a tensor (N, …), float32 or uint8 (which a batch divides by 255), a scipy CSR array (N, F)
+    that stays sparse until the batch, or a `BatchSource`. `targets` is an int8 tensor (N, C) of 1, 0 and −1
+    (unknown), or a CSR array of ones where there are many classes.
+
+    >>> split = Split(torch.eye(3), torch.tensor([[1, 0], [0, 1], [-1, 1]], dtype=torch.int8))
+    >>> split.batch(torch.tensor([2, 0]))
+    (tensor([[0., 0., 1.],
+             [1., 0., 0.]]),
+     tensor([[-1.,  1.],
+             [ 1.,  0.]]))
+    >>> split.counts()
+    tensor([[1, 1],
+            [1, 2]])
+    """
+
+    inputs: Inputs
+    targets: Tensor | csr_array
+
+    def __post_init__(self) -> None:
+        number = len(self.inputs) if isinstance(self.inputs, Tensor | BatchSource) else self.inputs.shape[0]
+        if number != self.targets.shape[0]:
+            raise ValueError(
+                f"inputs and targets must have the same length, got {number} and {self.targets.shape[0]}"
+            )
+
+    def __len__(self) -> int:
+        return int(self.targets.shape[0])
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes C."""
+        return int(self.targets.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample, as the model gets it."""
+        if isinstance(self.inputs, BatchSource):
+            return self.inputs.shape
+        return tuple(self.inputs.shape[1:])
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether a batch is decoded from files, so that DataLoader workers are worth starting."""
+        return isinstance(self.inputs, BatchSource) and self.inputs.on_disk
+
+    def batch(self, index: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Inputs (B, …) and targets (B, C) of the samples in `index`, both float32, −1 = unknown.
+
+        With a generator, which training passes, inputs are augmented by what is drawn from it; without one
+        they are as they stand.
+        """
+        return self._inputs(index, generator), self._targets(index)
+
+    def _inputs(self, index: Tensor, generator: torch.Generator | None) -> Tensor:
+        if isinstance(self.inputs, BatchSource):
+            return self.inputs.batch(index, generator)
+        if isinstance(self.inputs, Tensor):
+            rows = self.inputs.index_select(0, index)
+            return rows.float().div_(255.0) if rows.dtype == torch.uint8 else rows.float()
+        return torch.from_numpy(self.inputs[index.numpy()].toarray()).float()
+
+    def _targets(self, index: Tensor) -> Tensor:
+        if isinstance(self.targets, Tensor):
+            return self.targets.index_select(0, index).float()
+        return torch.from_numpy(self.targets[index.numpy()].toarray()).float()
+
+    def counts(self) -> Tensor:
+        """Negatives and positives of each class, (2, C) int64; unknown labels are left out."""
+        if isinstance(self.targets, Tensor):
+            negatives, positives = (self.targets == 0).sum(dim=0), (self.targets == 1).sum(dim=0)
+        else:
+            positives = torch.from_numpy(self.targets.astype("int64").sum(axis=0))
+            negatives = len(self) - positives
+        return torch.stack([negatives, positives])
+
+    def take(self, index: Sequence[int] | Tensor) -> Split:
+        """The split of the samples in `index`, for inputs held in memory."""
+        index = torch.as_tensor(index)
+        if isinstance(self.inputs, BatchSource):
+            raise TypeError(f"{type(self.inputs).__name__} cannot be indexed as a whole")
+        inputs = self.inputs[index] if isinstance(self.inputs, Tensor) else self.inputs[index.numpy()]
+        targets = self.targets[index] if isinstance(self.targets, Tensor) else self.targets[index.numpy()]
+        return Split(inputs, targets)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Training, validation and test splits with the names of their classes.
+
+    `single_label` says that every sample has exactly one positive, so that the arg max is the prediction.
+    `encoder` says how raw files became inputs and reads new ones in the same way. `source` says what was
+    loaded, as plain JSON: the name or path, the options that matter, sizes and digests.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    train: Split
+    validation: Split | None
+    test: Split
+    encoder: Encoder
+    single_label: bool = False
+    source: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def splits(self) -> dict[str, Split]:
+        """The splits there are, by name."""
+        parts = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {name: split for name, split in parts.items() if split is not None}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample, as the model gets it."""
+        return self.train.shape
