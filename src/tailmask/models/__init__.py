@@ -80,7 +80,7 @@ def _build(
         raise UserError(f"unknown model {name!r}: {nearest(name, MODELS)}")
     if len(shape) != 3:
         raise UserError(
-            f"the model {name!r} takes images of shape (channels, height, width), the samples have shape {shape}: "
+            f"the model {name!r} takes images (channels, height, width), the samples have shape {shape}: "
             "choose 'mlp' or 'linear'"
         )
     return _IMAGE_MODELS[name](shape[0], num_classes)
