@@ -1,0 +1,136 @@
+"""What the losses share: class weights, known labels, reduction, and constants that stay in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from tailmask.errors import nearest
+from tailmask.losses.weights import class_vector, over_classes, sample_weights
+
+__all__ = ["ElementwiseLoss", "ExactBuffers", "Reduction", "WeightedLoss", "full_precision"]
+
+Reduction = Literal["mean", "batchmean", "sum", "none"]
+
+_REDUCTIONS = ("mean", "batchmean", "sum", "none")
+
+
+class ExactBuffers(nn.Module):
+    """A module whose floating-point buffers keep their precision when it is cast to another one.
+
+    A class weight or frequency of one in 10⁵ would lose its digits in half precision.
+
+    >>> module = ExactBuffers()
+    >>> module.register_buffer("frequency", torch.tensor([1e-5]))
+    >>> module.half().frequency
+    tensor([1.0000e-05])
+    """
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        exact = {name: buffer for name, buffer in self._buffers.items() if buffer is not None}
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, buffer in exact.items():
+            moved = self._buffers[name]
+            if moved is not None and moved.dtype != buffer.dtype:
+                self._buffers[name] = buffer.to(moved.device)
+        return self
+
+
+class WeightedLoss(ExactBuffers):
+    """A loss with a reduction and an optional weight for each class, shape (C,)."""
+
+    weight: Tensor | None
+
+    def __init__(self, *, weight: Any, reduction: Reduction) -> None:
+        super().__init__()
+        if reduction not in _REDUCTIONS:
+            raise ValueError(f"reduction is not {reduction!r}: {nearest(reduction, _REDUCTIONS)}")
+        self.reduction = reduction
+        self.register_buffer("weight", None if weight is None else class_vector(weight, name="weight"))
+
+
+class ElementwiseLoss(WeightedLoss):
+    """Base of the losses that are a sum over single labels: a subclass defines `elementwise`.
+
+    The base leaves out unknown labels (target −1 or NaN), which get no loss and no gradient, applies the
+    class weights, reduces, and computes in float32 where the logits are in half precision. Shapes are (N, C),
+    or (N, C, …) with the class on axis 1.
+
+    >>> class Brier(ElementwiseLoss):
+    ...     def elementwise(self, logits, targets):
+    ...         return (logits.sigmoid() - targets).square()
+    >>> Brier()(torch.zeros(1, 3), torch.tensor([[1.0, 0.0, -1.0]]))
+    tensor(0.2500)
+
+    Args:
+        weight: Weight of each class, shape (C,), such as `class_balanced_weights`; None is 1 for all.
+        per_sample: Whether all C terms of a sample get the weight of its own label (Cui et al. 2019, for data
+            with one label a sample), rather than each term that of its class (the multi-label form).
+        reduction: "mean" over the known labels; "batchmean", the sum over classes and the mean over samples;
+            "sum"; or "none", which is what goes inside `PartialLabelMasking`.
+    """
+
+    # Whether PLM's prior shift turns outputs back into probabilities: true where the loss is minimised by the
+    # true probability and weighs both labels of a class alike.
+    supports_prior_shift: bool = False
+
+    def __init__(
+        self, *, weight: Any = None, per_sample: bool = False, reduction: Reduction = "mean"
+    ) -> None:
+        super().__init__(weight=weight, reduction=reduction)
+        self.per_sample = per_sample
+        if per_sample:  # a class's positives and negatives then have other weights
+            self.supports_prior_shift = False
+
+    def elementwise(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each label, of the shape of logits and targets, which are all known here."""
+        raise NotImplementedError
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Loss of the known labels, reduced; see the class."""
+        if logits.ndim < 2 or logits.shape != targets.shape:
+            raise ValueError(
+                "logits and targets must both have shape (N, C), "
+                f"got {tuple(logits.shape)} and {tuple(targets.shape)}: class indices must be made one-hot"
+            )
+        logits = full_precision(logits)
+        known = _known_labels(targets)
+        targets = targets.to(logits.dtype)
+        if known is not None:
+            # Zeros in place of what is unknown: a product with zero would not stop a NaN.
+            logits, targets = logits.where(known, 0.0), targets.where(known, 0.0)
+        losses = self.elementwise(logits, targets)
+        if self.weight is not None:
+            losses = losses * self._label_weights(self.weight, targets)
+        return self._reduce(losses, known)
+
+    def _label_weights(self, weight: Tensor, targets: Tensor) -> Tensor:
+        if self.per_sample:
+            return sample_weights(targets, weight).unsqueeze(1)
+        return over_classes(weight, targets, name="weight")
+
+    def _reduce(self, losses: Tensor, known: Tensor | None) -> Tensor:
+        if known is not None:
+            losses = losses.where(known, 0.0)
+        if self.reduction == "none":
+            return losses
+        total = losses.sum()
+        if self.reduction == "mean":
+            return total / (losses.numel() if known is None else known.sum().clamp(min=1))
+        return total / losses.shape[0] if self.reduction == "batchmean" else total
+
+
+def _known_labels(targets: Tensor) -> Tensor | None:
+    """Where targets are neither −1 nor NaN; None where that is everywhere and looking is cheap."""
+    known = targets >= 0
+    # On other devices the look would wait for the result, and when compiling it would break the graph.
+    can_look = targets.device.type == "cpu" and not torch.compiler.is_compiling()
+    return None if can_look and bool(known.all()) else known
+
+
+def full_precision(logits: Tensor) -> Tensor:
+    """Logits in float32 where they are in half precision, and as they are otherwise."""
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits

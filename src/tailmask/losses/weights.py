@@ -1,0 +1,74 @@
+"""Weights of classes (Cui et al. 2019), and of samples through their classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tailmask.errors import listing
+
+__all__ = ["class_balanced_weights", "class_vector", "over_classes", "sample_weights"]
+
+
+def class_balanced_weights(positives: Any, beta: float = 0.9999) -> Tensor:
+    """Weight of each class by its effective number of samples, ∝ (1 − β) / (1 − βⁿ) (Cui et al. 2019).
+
+    Normalised to sum to C. β = 0 gives 1 for all classes; β towards 1 the inverse number of samples. A class
+    without positives has no effective number: it gets 1, and the others sum to their own number.
+
+    As the `weight` of an elementwise loss they are the multi-label form, one weight a class; with
+    `per_sample=True`, or through `sample_weights`, the single-label form, one weight a sample.
+
+    >>> class_balanced_weights([5000, 500, 50, 0])
+    tensor([0.0341, 0.2752, 2.6907, 1.0000])
+    """
+    if not 0 <= beta < 1:
+        raise ValueError(f"beta must lie in [0, 1), got {beta:g}")
+    number = class_vector(positives, name="positives").double()
+    present = number > 0
+    weights = (1 - beta) / (1 - beta**number)  # (C,)
+    total = weights.where(present, 0.0).sum()
+    return (weights * present.sum() / total).where(present, 1.0).float()
+
+
+def sample_weights(targets: Tensor, class_weights: Tensor) -> Tensor:
+    """Weight of each sample, that of its label: the single-label form of class weights (Cui et al. 2019).
+
+    `targets` are class indices (N,) or rows (N, C). A row with several labels, or soft ones, gets the mean
+    weight of its labels; one without any known label gets 1.
+
+    >>> sample_weights(torch.tensor([2, 0, -1]), torch.tensor([0.5, 1.0, 4.0]))
+    tensor([4.0000, 0.5000, 1.0000])
+    >>> sample_weights(torch.tensor([[0, 0, 1], [1, 0, 1]]), torch.tensor([0.5, 1.0, 4.0]))
+    tensor([4.0000, 2.2500])
+    """
+    if targets.ndim == 1:
+        return class_weights[targets.clamp(min=0)].where(targets >= 0, 1.0)
+    positives = targets.where(targets > 0, 0).to(class_weights.dtype)  # (N, C)
+    # Not a matrix product, which autocast would round to half precision.
+    total = (positives * over_classes(class_weights, targets, name="class_weights")).sum(dim=1)
+    number = positives.sum(dim=1)
+    return torch.where(number > 0, total / number, 1.0)
+
+
+def class_vector(values: Any, *, name: str) -> Tensor:
+    """A copy of the values in float32, which must have shape (C,), be finite and not negative."""
+    vector = torch.as_tensor(values).detach().to(torch.float32, copy=True)
+    if vector.ndim != 1:
+        raise ValueError(f"{name} must have shape (C,), got {tuple(vector.shape)}")
+    strange = vector[~(vector.isfinite() & (vector >= 0))].tolist()
+    if strange:
+        raise ValueError(f"{name} must be finite numbers of 0 or more, got {listing(strange)}")
+    return vector
+
+
+def over_classes(vector: Tensor, like: Tensor, *, name: str) -> Tensor:
+    """A vector (C,) in a shape that meets axis 1 of `like`."""
+    if len(vector) != like.shape[1]:
+        raise ValueError(
+            f"{name} has {len(vector)} classes, the targets have {like.shape[1]}: "
+            "did it come from another data set?"
+        )
+    return vector.view(-1, *[1] * (like.ndim - 2))

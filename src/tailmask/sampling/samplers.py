@@ -1,0 +1,200 @@
+"""The two samplers, and what they share: seeded epochs, ranks, and the class counts of a draw."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Sampler
+
+from tailmask.sampling.members import Integers, read_members
+
+__all__ = ["ClassAwareSampler", "EpochSampler", "UndersamplingSampler"]
+
+
+class EpochSampler(Sampler[int]):
+    """Base of the samplers: an epoch's draw, shared by all ranks, and one rank's part of it."""
+
+    def __init__(
+        self,
+        targets: Any,
+        *,
+        seed: int,
+        num_classes: int | None,
+        num_replicas: int | None,
+        rank: int | None,
+    ) -> None:
+        self.num_samples, self._positives, self._unknown = read_members(targets, num_classes)
+        if not len(self._positives.samples):
+            raise ValueError("the targets hold no positive label, so there is nothing to draw: check them")
+        if seed < 0:
+            raise ValueError(f"seed must be 0 or more, got {seed}")
+        if (num_replicas is None) != (rank is None):
+            raise ValueError("num_replicas and rank belong together: pass both or neither")
+        if num_replicas is not None and rank is not None and not 0 <= rank < num_replicas:
+            raise ValueError(f"rank must lie in 0 … {num_replicas - 1}, got {rank}")
+        self.seed = seed
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.set_epoch(0)
+
+    @abstractmethod
+    def _draw(self, words: np.random.PCG64) -> Integers:
+        """Samples of one epoch, in the order in which they are met."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to an epoch, which has its own draw; all ranks must go to the same one."""
+        self.epoch = epoch
+        self._drawn: Integers | None = None
+
+    def draw(self) -> Integers:
+        """The whole epoch's samples, of all ranks together, in order."""
+        if self._drawn is None:
+            self._drawn = self._draw(np.random.PCG64(np.random.SeedSequence((self.seed, self.epoch))))
+        return self._drawn
+
+    def indices(self) -> Tensor:
+        """This rank's samples of the epoch, in order, int64: every R-th of the draw, R being the ranks.
+
+        Every rank has the same number. Where the draw cannot be split evenly, samples from its beginning fill
+        up the last ranks; `padding` tells which they are.
+        """
+        num_replicas, rank = self._replicas()
+        padded = np.resize(self.draw(), len(self) * num_replicas)
+        return torch.from_numpy(padded[rank::num_replicas].copy())
+
+    def padding(self) -> Tensor:
+        """Which of `indices` only fill up, and are not to be counted; boolean."""
+        num_replicas, rank = self._replicas()
+        return torch.arange(rank, len(self) * num_replicas, num_replicas) >= len(self.draw())
+
+    def class_counts(self) -> Tensor:
+        """Negatives and positives of each class in the epoch's draw, of all ranks together, shape (2, C).
+
+        Samples count as often as they are drawn; padding and unknown labels do not. This is what
+        `PartialLabelMasking` is to be told each epoch, since it masks by the ratio of what it is shown.
+        """
+        times = np.bincount(self.draw(), minlength=self.num_samples)
+        positives, unknown = self._positives.count(times), self._unknown.count(times)
+        return torch.from_numpy(np.stack([times.sum() - positives - unknown, positives]))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.indices().tolist())
+
+    def __len__(self) -> int:
+        num_replicas, _ = self._replicas()
+        return -(-len(self.draw()) // num_replicas)
+
+    def _replicas(self) -> tuple[int, int]:
+        if self.num_replicas is not None and self.rank is not None:
+            return self.num_replicas, self.rank
+        # Asked each time: samplers are often made before the process group is.
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_world_size(), distributed.get_rank()
+        return 1, 0
+
+
+class UndersamplingSampler(EpochSampler):
+    """Undersampling (Duarte et al. 2021): each epoch the union of up to S random samples of each class.
+
+    A sample that is drawn for several classes is met once, and a class with fewer than S samples gives all of
+    them, so an epoch's length varies. Classes that come along with others can be met more than S times.
+
+    >>> sampler = UndersamplingSampler(torch.tensor([0] * 90 + [1] * 5), samples_per_class=10)
+    >>> sampler.set_epoch(1)
+    >>> len(sampler), sampler.class_counts().tolist()
+    (15, [[5, 10], [10, 5]])
+
+    Args:
+        targets: The training targets: tensor or array (N, C), with −1 or NaN for unknown labels; scipy sparse
+            (N, C); or class indices (N,), −1 for unknown.
+        samples_per_class: S; the paper has 500 on MultiMNIST and 1000 on MSCOCO.
+        seed: Determines the draws of all epochs.
+        num_classes: For class indices that may lack the last classes.
+        num_replicas, rank: Number of ranks, and this one; None asks torch.distributed.
+    """
+
+    def __init__(
+        self,
+        targets: Any,
+        samples_per_class: int,
+        *,
+        seed: int = 0,
+        num_classes: int | None = None,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+    ) -> None:
+        if samples_per_class < 1:
+            raise ValueError(f"samples_per_class must be 1 or more, got {samples_per_class}")
+        self.samples_per_class = samples_per_class
+        super().__init__(targets, seed=seed, num_classes=num_classes, num_replicas=num_replicas, rank=rank)
+
+    def _draw(self, words: np.random.PCG64) -> Integers:
+        members = self._positives
+        keys = words.random_raw(len(members.samples))
+        drawn = np.ones(len(keys), dtype=bool)
+        # A class with more than S samples gives those with the S smallest keys.
+        for index in np.flatnonzero(members.sizes > self.samples_per_class):
+            own = slice(members.starts[index], members.starts[index + 1])
+            order = np.argpartition(keys[own], self.samples_per_class)
+            drawn[own][order[self.samples_per_class :]] = False
+        samples: Integers = np.unique(members.samples[drawn])
+        return samples[_permutations(words, 1, len(samples))[0]]
+
+
+class ClassAwareSampler(EpochSampler):
+    """Class-aware sampling (Shen et al. 2016): class after class, and for each one of its samples.
+
+    In each round every class comes once, in random order. A class's samples come in random order too, none a
+    second time before all have come; then they are shuffled anew. A sample with several labels belongs to
+    each of its classes, so that frequent ones still come more often.
+
+    >>> sampler = ClassAwareSampler(torch.tensor([0] * 90 + [1] * 10))
+    >>> len(sampler), sampler.class_counts().tolist()
+    (100, [[50, 50], [50, 50]])
+
+    Args:
+        targets: As in `UndersamplingSampler`.
+        epoch_length: Samples an epoch, all ranks together. None is the number of samples N, so that an epoch
+            costs what it does without the sampler. Wu et al. 2020 take a quarter of the largest class's size
+            times the number of classes.
+        seed, num_classes, num_replicas, rank: As in `UndersamplingSampler`.
+    """
+
+    def __init__(
+        self,
+        targets: Any,
+        *,
+        epoch_length: int | None = None,
+        seed: int = 0,
+        num_classes: int | None = None,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+    ) -> None:
+        if epoch_length is not None and epoch_length < 1:
+            raise ValueError(f"epoch_length must be 1 or more, got {epoch_length}")
+        super().__init__(targets, seed=seed, num_classes=num_classes, num_replicas=num_replicas, rank=rank)
+        self.epoch_length = self.num_samples if epoch_length is None else epoch_length
+
+    def _draw(self, words: np.random.PCG64) -> Integers:
+        classes = np.flatnonzero(self._positives.sizes).tolist()
+        num_rounds = -(-self.epoch_length // len(classes))
+        rounds = np.empty((num_rounds, len(classes)), dtype=np.int64)
+        for column, index in enumerate(classes):
+            own = self._positives.of(index)
+            num_cycles = -(-num_rounds // len(own))
+            order = _permutations(words, num_cycles, len(own)).ravel()
+            rounds[:, column] = own[order[:num_rounds]]
+        order = _permutations(words, num_rounds, len(classes))
+        return np.take_along_axis(rounds, order, axis=1).ravel()[: self.epoch_length]
+
+
+def _permutations(words: np.random.PCG64, number: int, length: int) -> Integers:
+    """Random orders of `length` indices, one a row."""
+    keys = words.random_raw(number * length).reshape(number, length)
+    return np.argsort(keys, axis=1, kind="stable")
