@@ -1,5 +1,25 @@
-"""The method grammar, and the objective that a method makes of a data set."""
+"""The method grammar, and the objective that a method makes of a data set.
 
-from tailmask.method.grammar import PAPER_METHODS, Method, parse
+`parse` reads a name, `build_objective` makes of it what a training loop needs. Only the latter imports torch.
+"""
 
-__all__ = ["PAPER_METHODS", "Method", "parse"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailmask.method.grammar import PAPER_METHODS, Method, check_options, parse
+from tailmask.method.parts import WORDS
+
+if TYPE_CHECKING:
+    from tailmask.method.objective import Objective as Objective
+    from tailmask.method.objective import build_objective as build_objective
+
+__all__ = ["PAPER_METHODS", "WORDS", "Method", "Objective", "build_objective", "check_options", "parse"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Objective", "build_objective"):
+        from tailmask.method import objective
+
+        return getattr(objective, name)
+    raise AttributeError(f"module 'tailmask.method' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from tailmask.errors import UserError, listing, nearest
 from tailmask.method import parts, values
 from tailmask.method.parts import WORDS, Loss, Part, Sampling
 
-__all__ = ["PAPER_METHODS", "Method", "parse"]
+__all__ = ["PAPER_METHODS", "Method", "check_options", "parse"]
 
 # The rows of the paper's tables.
 PAPER_METHODS = (
@@ -166,3 +166,9 @@ def _filled(part: Part, defaults: Mapping[str, Any]) -> Part:
         if getattr(part, name, None) is None
     }
     return dataclasses.replace(part, **missing)
+
+
+def check_options(word: str, options: Mapping[str, Any]) -> None:
+    """Raise a `UserError` unless `options`, such as those of a recipe's table, are the word's own."""
+    part = WORDS[word]
+    part(**{name: values.checked(word, part, name, value) for name, value in options.items()})

@@ -1,0 +1,1 @@
+"""From a data set and a method to a trained model with its full record."""

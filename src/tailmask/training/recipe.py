@@ -1,0 +1,209 @@
+"""Recipes: how to train on a kind of data, as typed values read from a TOML file."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from tailmask.errors import UserError, nearest
+from tailmask.method import WORDS, check_options
+from tailmask.training.fields import from_mapping, to_mapping
+
+__all__ = [
+    "EvaluationRecipe",
+    "ModelRecipe",
+    "OptimizerRecipe",
+    "Recipe",
+    "ScheduleRecipe",
+    "load_recipe",
+    "recipe_names",
+]
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise UserError(message)
+
+
+@dataclass(frozen=True)
+class ModelRecipe:
+    """The network; see `tailmask.models.build_model`."""
+
+    name: str
+    hidden: tuple[int, ...] = ()
+    dropout: float = 0.0
+    bias: Literal["default", "uniform"] = "default"
+
+    def __post_init__(self) -> None:
+        _require(all(width > 0 for width in self.hidden), "model.hidden must be widths of 1 or more")
+        _require(0 <= self.dropout < 1, f"model.dropout must be from 0 to below 1, got {self.dropout}")
+
+
+@dataclass(frozen=True)
+class OptimizerRecipe:
+    """The optimiser; `decay_last_bias = false` keeps weight decay off the last layer's bias."""
+
+    lr: float
+    name: Literal["sgd", "adam", "adamw"] = "sgd"
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    decay_last_bias: bool = True
+
+    def __post_init__(self) -> None:
+        _require(self.lr > 0, f"optimizer.lr must be above 0, got {self.lr}")
+        _require(0 <= self.momentum < 1, f"optimizer.momentum must be from 0 to below 1, got {self.momentum}")
+        _require(self.weight_decay >= 0, f"optimizer.weight_decay must be 0 or more, got {self.weight_decay}")
+
+
+@dataclass(frozen=True)
+class ScheduleRecipe:
+    """Epochs and the learning rate over them: a linear warm-up, then steps.
+
+    From epoch `milestones[i]` on the learning rate is `factors[i]` times its base. Epochs count from 0 and
+    may be broken, as in a recipe that a budget has shortened.
+
+    >>> schedule = ScheduleRecipe(4, 8, warmup=1.0, milestones=(2.0, 3.5), factors=(0.1, 0.01))
+    >>> [schedule.factor(epoch, step=0.25) for epoch in (0.0, 0.75, 1.0, 1.75, 2.0, 3.5)]
+    [0.25, 1.0, 1.0, 1.0, 0.1, 0.01]
+    """
+
+    epochs: int
+    batch_size: int
+    warmup: float = 0.0
+    milestones: tuple[float, ...] = ()
+    factors: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(self.epochs >= 1, f"schedule.epochs must be 1 or more, got {self.epochs}")
+        _require(self.batch_size >= 1, f"schedule.batch_size must be 1 or more, got {self.batch_size}")
+        _require(self.warmup >= 0, f"schedule.warmup must be 0 or more, got {self.warmup}")
+        _require(
+            len(self.milestones) == len(self.factors),
+            f"schedule.factors must be as many as schedule.milestones, {len(self.milestones)}, "
+            f"got {len(self.factors)}",
+        )
+        _require(
+            sorted(self.milestones) == list(self.milestones), "schedule.milestones must stand in rising order"
+        )
+
+    def factor(self, epoch: float, step: float) -> float:
+        """Learning rate of a step of `step` epochs that begins at `epoch`, as a share of its base."""
+        if epoch < self.warmup:
+            return min(1.0, (epoch + step) / self.warmup)
+        passed = sum(epoch >= milestone for milestone in self.milestones)
+        return self.factors[passed - 1] if passed else 1.0
+
+    def stretched(self, epochs: int) -> ScheduleRecipe:
+        """The same course of the learning rate over another number of epochs."""
+        scale = epochs / self.epochs
+        return dataclasses.replace(
+            self,
+            epochs=epochs,
+            warmup=round(self.warmup * scale, 6),
+            milestones=tuple(round(milestone * scale, 6) for milestone in self.milestones),
+        )
+
+
+@dataclass(frozen=True)
+class EvaluationRecipe:
+    """What is reported beside the averages over all classes: the K rarest and the K most frequent ones."""
+
+    threshold: float = 0.5
+    rarest: tuple[int, ...] = ()
+    frequent: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(
+            0 < self.threshold < 1, f"evaluation.threshold must be between 0 and 1, got {self.threshold}"
+        )
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train on a kind of data.
+
+    `method` holds the options that a method's name leaves open, by word: `{"plm": {"rate": 0.01}}`.
+    """
+
+    model: ModelRecipe
+    optimizer: OptimizerRecipe
+    schedule: ScheduleRecipe
+    evaluation: EvaluationRecipe = field(default_factory=EvaluationRecipe)
+    method: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for word, options in self.method.items():
+            _require(word in WORDS, f"unknown field 'method.{word}': {nearest(word, WORDS)}")
+            _require(isinstance(options, Mapping), f"the field 'method.{word}' must be a table of options")
+            check_options(word, options)
+
+    def with_fields(self, assignments: Sequence[str]) -> Recipe:
+        """The recipe with fields set by assignments such as `optimizer.lr=0.05` or `method.plm.rate=0.1`.
+
+        >>> load_recipe("digits").with_fields(["optimizer.lr=0.05"]).optimizer.lr
+        0.05
+        """
+        mapping = to_mapping(self)
+        for assignment in assignments:
+            name, separator, text = (part.strip() for part in assignment.partition("="))
+            if not separator:
+                raise UserError(f"a field is set as in optimizer.lr=0.05, got {assignment!r}")
+            *tables, key = name.split(".")
+            table = mapping
+            for part in tables:
+                table = table.setdefault(part, {})
+                if not isinstance(table, dict):
+                    raise UserError(f"unknown field {name!r}: {nearest(name, _field_names(self))}")
+            if key not in table and not name.startswith("method."):
+                raise UserError(f"unknown field {name!r}: {nearest(name, _field_names(self))}")
+            table[key] = _read_value(text)
+        return from_mapping(Recipe, mapping)
+
+
+def recipe_names() -> list[str]:
+    """Names of the recipes in the package."""
+    folder = resources.files("tailmask") / "recipes"
+    return sorted(
+        entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")
+    )
+
+
+def load_recipe(name_or_path: str) -> Recipe:
+    """A recipe of the package by name, or a user's own by the path of a `.toml` file.
+
+    >>> load_recipe("multimnist").schedule.milestones
+    (60.0, 80.0)
+    """
+    if name_or_path.endswith(".toml"):
+        path = Path(name_or_path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"the recipe {path} cannot be read: {error}") from error
+    elif name_or_path in recipe_names():
+        text = (resources.files("tailmask") / "recipes" / f"{name_or_path}.toml").read_text(encoding="utf-8")
+    else:
+        raise UserError(f"unknown recipe {name_or_path!r}: {nearest(name_or_path, recipe_names())}")
+    try:
+        return from_mapping(Recipe, tomllib.loads(text))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UserError(f"the recipe {name_or_path} is not valid TOML: {error}") from error
+    except UserError as error:
+        raise UserError(f"the recipe {name_or_path}: {error}") from error
+
+
+def _field_names(recipe: Recipe) -> list[str]:
+    sections = to_mapping(recipe)
+    return [f"{section}.{name}" for section, table in sections.items() for name in table]
+
+
+def _read_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a bare word is a text: model.name=resnet12
