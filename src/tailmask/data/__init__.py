@@ -19,6 +19,9 @@ __all__ = ["NAMED", "DataOptions", "Dataset", "Encoder", "Split", "load"]
 
 NAMED = {
     "digits": "tailmask.data.digits:load_digits",
+    "multimnist": "tailmask.data.multimnist:load_multimnist",
+    "cifar10-lt": "tailmask.data.cifar:load_cifar10",
+    "cifar100-lt": "tailmask.data.cifar:load_cifar100",
 }
 
 _LAZY = {"Dataset": "dataset", "Split": "dataset", "Encoder": "encoders"}
