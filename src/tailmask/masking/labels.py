@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -19,10 +20,11 @@ class Batch(NamedTuple):
     faults: Tensor | None  # (2,) how many logits are not finite, and how many targets are not allowed
 
 
-def read_batch(logits: Tensor, targets: Tensor) -> Batch:
-    """Set aside unknown labels (−1 or NaN), and what nobody can have meant, which is counted.
+def read_batch(logits: Tensor, targets: Tensor, *, guard: bool = True) -> Batch:
+    """Set aside unknown labels (−1 or NaN), and count what nobody can have meant.
 
-    What is set aside gets the harmless value 0, so that nothing spreads from it through a product with zero.
+    A guarded batch sets that aside, too; otherwise it goes into the loss, as in torch's own losses. What is
+    set aside gets the harmless value 0, so that nothing spreads from it through a product with zero.
 
     >>> batch = read_batch(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, -1.0]]))
     >>> batch.targets, batch.known
@@ -34,7 +36,7 @@ def read_batch(logits: Tensor, targets: Tensor) -> Batch:
     unknown = targets.isnan() | (targets == -1)
     allowed = (targets >= 0) & (targets <= 1)
     faults = torch.stack([(~finite).sum(), (~(allowed | unknown)).sum()])
-    known = finite & allowed
+    known = finite & allowed if guard else ~unknown
     return Batch(torch.where(known, logits, 0.0), torch.where(known, targets, 0.0), known, faults)
 
 
@@ -55,9 +57,7 @@ def raise_faults(faults: Tensor) -> None:
 
 def _is_plain(logits: Tensor, targets: Tensor) -> bool:
     """Whether all targets are 0 or 1 and all logits are finite, where looking costs no wait for a device."""
-    if torch.compiler.is_compiling() or logits.device.type != "cpu":
+    if torch.compiler.is_compiling() or not logits.is_cpu:
         return False
-    # Only 0, 1 and infinity equal their squares; the sum of all is not finite unless each of them is.
-    return torch.equal(targets * targets, targets) and bool(
-        (logits.detach().sum() + targets.sum()).isfinite()
-    )
+    difference = torch.addcmul(targets, targets, targets, value=-1).flatten()  # t − t², zero for 0 and 1 only
+    return difference.dot(difference).item() == 0 and math.isfinite(logits.detach().sum().item())

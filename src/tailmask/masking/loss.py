@@ -34,7 +34,7 @@ class PartialLabelMasking(AdaptiveRatio):
     >>> criterion = PartialLabelMasking.from_targets(targets)
     >>> logits = torch.tensor([[2.0, -2.0], [1.0, 1.0], [3.0, -2.0], [2.0, -1.0]], requires_grad=True)
     >>> criterion(logits, targets)  # nothing is masked before the first step
-    tensor(0.8415, grad_fn=<DivBackward0>)
+    tensor(0.8120, grad_fn=<BinaryCrossEntropyWithLogitsBackward0>)
     >>> criterion.step().target_ratio  # the first class is over-predicted, the second under-predicted
     tensor([2.9406, 0.3401])
 
@@ -124,8 +124,8 @@ class PartialLabelMasking(AdaptiveRatio):
         without the class axis are class indices. `sample_weight` has the shape (N,). In evaluation mode, or
         without gradients, nothing is masked or recorded.
         """
-        batch = self._read(logits, targets)
         active = self.training and torch.is_grad_enabled()
+        batch = self._read(logits, targets, guard=active)
         if active and self.record:
             self._record(batch)
         elif active and batch.faults is not None:
@@ -134,8 +134,17 @@ class PartialLabelMasking(AdaptiveRatio):
         if sample_weight is not None:
             column = self._sample_column(sample_weight, logits.shape)
             weight = column.expand_as(batch.logits) if weight is None else weight * column
-        losses = self._losses(batch, weight)
-        return self._reduce(losses, batch.known, logits.shape)
+        if self.reduction == "none":
+            by_class = self._losses(batch, weight, reduction="none")
+            return by_class.view(len(logits), *logits.shape[2:], self.num_classes).movedim(-1, 1)
+        if self.reduction == "mean":
+            mean = self._losses(batch, weight, reduction="mean")
+            # Over the known labels, never the kept ones: Eq. 2 does not renormalise.
+            return (
+                mean if batch.known is None else mean * (batch.known.numel() / batch.known.sum().clamp(min=1))
+            )
+        total = self._losses(batch, weight, reduction="sum")
+        return total if self.reduction == "sum" else total / len(batch.logits)
 
     @torch.no_grad()
     def update(self, logits: Tensor, targets: Tensor) -> None:
@@ -169,7 +178,7 @@ class PartialLabelMasking(AdaptiveRatio):
             f"expected={self.expected}, reduction={self.reduction}"
         )
 
-    def _read(self, logits: Tensor, targets: Tensor) -> Batch:
+    def _read(self, logits: Tensor, targets: Tensor, *, guard: bool = True) -> Batch:
         if logits.ndim < 2 or logits.shape[1] != self.num_classes:
             raise ValueError(
                 f"logits must have shape (N, {self.num_classes}), got {tuple(logits.shape)}: "
@@ -183,10 +192,11 @@ class PartialLabelMasking(AdaptiveRatio):
             )
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.float()
-        targets = targets.to(logits.dtype)
+        if targets.dtype != logits.dtype:
+            targets = targets.to(logits.dtype)
         if logits.ndim > 2:
             logits, targets = (each.movedim(1, -1).flatten(0, -2) for each in (logits, targets))
-        batch = read_batch(logits, targets)
+        batch = read_batch(logits, targets, guard=guard)
         if self.validate and batch.faults is not None:
             raise_faults(batch.faults)
         return batch
@@ -194,7 +204,7 @@ class PartialLabelMasking(AdaptiveRatio):
     def _label_weight(self, batch: Batch, *, masked: bool) -> Tensor | None:
         if not masked:
             return None if batch.known is None else batch.known.to(batch.logits.dtype)
-        negatives, positives = self.keep.to(batch.targets.dtype).unbind()
+        negatives, positives = self.keep.to(batch.targets.dtype)
         if batch.known is None:  # the targets are 0 or 1, and lerp gives just its end points
             keep = torch.lerp(negatives, positives, batch.targets)
         else:
@@ -206,10 +216,10 @@ class PartialLabelMasking(AdaptiveRatio):
             raise ValueError(f"sample_weight must have shape ({shape[0]},), got {tuple(sample_weight.shape)}")
         return sample_weight.to(self.keep.dtype).repeat_interleave(shape[2:].numel()).unsqueeze(1)
 
-    def _losses(self, batch: Batch, weight: Tensor | None) -> Tensor:
+    def _losses(self, batch: Batch, weight: Tensor | None, *, reduction: str) -> Tensor:
         if self.loss is None:
             return F.binary_cross_entropy_with_logits(
-                batch.logits, batch.targets, weight=weight, reduction="none"
+                batch.logits, batch.targets, weight=weight, reduction=reduction
             )
         losses = self.loss(batch.logits, batch.targets)
         if losses.shape != batch.logits.shape:
@@ -217,18 +227,9 @@ class PartialLabelMasking(AdaptiveRatio):
                 f"the loss must give one value a label, shape {tuple(batch.logits.shape)}, "
                 f'got {tuple(losses.shape)}: pass reduction="none" to it'
             )
-        return losses if weight is None else losses * weight
-
-    def _reduce(self, losses: Tensor, known: Tensor | None, shape: torch.Size) -> Tensor:
-        if self.reduction == "none":
-            return losses.view(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
-        total = losses.sum()
-        if self.reduction == "sum":
-            return total
-        if self.reduction == "batchmean":
-            return total / losses.shape[0]
-        # Over the known labels, never the kept ones: Eq. 2 does not renormalise.
-        return total / (losses.numel() if known is None else known.sum().clamp(min=1))
+        if weight is not None:
+            losses = losses * weight
+        return losses if reduction == "none" else getattr(losses, reduction)()
 
 
 def _is_cross_entropy(loss: Loss | None) -> bool:

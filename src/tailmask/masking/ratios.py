@@ -21,6 +21,8 @@ _GAPS: dict[str, Gap] = {"divergence": functional.divergence_gap, "rate": functi
 _DEFAULT_RATE = {"rate": 0.1}
 _DEFAULT_WARMUP = {"rate": 5}
 _INITIAL_RATIOS = ("class", "mean", "min", "max")
+# Entries of a batch whose statistics are taken at once.
+_BLOCK = 2**18
 # A label kept less often than this hardly trains its class any more.
 _HARDLY_KEPT = 1e-3
 
@@ -74,7 +76,7 @@ class AdaptiveRatio(nn.Module):
             raise ValueError(f'num_bins must be 2 or more, and even for adapt="rate", got {num_bins}')
         if ratio_range is not None and not 0 <= ratio_range[0] < ratio_range[1]:
             raise ValueError(f"ratio_range must be (low, high) with 0 <= low < high, got {ratio_range}")
-        num_classes = class_counts.shape[1]
+        num_classes = self.num_classes = class_counts.shape[1]
         self.register_buffer("class_counts", class_counts.to(torch.int64))
         self.register_buffer("target_ratio", self._clip(self._initial_ratio(initial_ratio)))
         self.register_buffer("num_steps", torch.zeros((), dtype=torch.int64))
@@ -84,11 +86,6 @@ class AdaptiveRatio(nn.Module):
         self._hardly_kept: set[int] = set()
         self._refresh_keep()
         self._warn_of_incomplete_classes()
-
-    @property
-    def num_classes(self) -> int:
-        """Number of classes, C."""
-        return self.class_counts.shape[1]
 
     @property
     def class_ratio(self) -> Tensor:
@@ -152,8 +149,19 @@ class AdaptiveRatio(nn.Module):
         return statistics[:-2].view_as(self.counts), statistics[-2:]
 
     def _record(self, batch: Batch) -> None:
-        probabilities = batch.logits.detach().sigmoid()
-        self.counts += functional.histogram(probabilities, batch.targets, self.num_bins, known=batch.known)
+        logits, known = batch.logits.detach(), batch.known
+        targets = batch.targets.int() if known is None else batch.targets
+        if torch.compiler.is_compiling() or logits.numel() <= _BLOCK:
+            self.counts += functional.histogram(logits.sigmoid(), targets, self.num_bins, known=known)
+        else:  # class by class within a block, whose temporaries stay in the processor's cache
+            for start in range(0, self.num_classes, width := max(1, _BLOCK // len(logits))):
+                block = slice(start, start + width)
+                self.counts[:, block] += functional.histogram(
+                    logits[:, block].sigmoid(),
+                    targets[:, block],
+                    self.num_bins,
+                    known=None if known is None else known[:, block],
+                )
         if batch.faults is not None:
             self.faults += batch.faults
 
