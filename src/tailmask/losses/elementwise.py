@@ -84,5 +84,5 @@ class FocalLoss(ElementwiseLoss):
         losses = focal_loss(logits, targets, self.gamma)
         if self.alpha is None:
             return losses
-        alpha = over_classes(self.alpha.expand(logits.shape[1]), logits, name="alpha")
-        return losses * torch.lerp(1 - alpha, alpha, targets)
+        alpha = over_classes(self.alpha, logits, name="alpha") if self.alpha.ndim else self.alpha
+        return losses * (targets * alpha + (1 - targets) * (1 - alpha))

@@ -144,7 +144,7 @@ class UndersamplingSampler(EpochSampler):
             order = np.argpartition(keys[own], self.samples_per_class)
             drawn[own][order[self.samples_per_class :]] = False
         samples: Integers = np.unique(members.samples[drawn])
-        return samples[_permutations(words, 1, len(samples))[0]]
+        return samples[_permutations(words, 1, len(samples)).ravel()]
 
 
 class ClassAwareSampler(EpochSampler):
