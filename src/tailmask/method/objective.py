@@ -55,6 +55,22 @@ class Objective(nn.Module):
         return self.criterion if isinstance(self.criterion, PartialLabelMasking) else None
 
     @property
+    def activation(self) -> Literal["sigmoid", "softmax"]:
+        """What turns logits into probabilities."""
+        return "softmax" if self.needs_cosines else "sigmoid"
+
+    @property
+    def needs_cosines(self) -> bool:
+        """Whether the network's last layer must be normalised, as LDAM's."""
+        return self._ldam() is not None
+
+    @property
+    def logit_scale(self) -> float:
+        """What the network's outputs are multiplied with to be logits: LDAM's are cosines."""
+        ldam = self._ldam()
+        return 1.0 if ldam is None else ldam.scale
+
+    @property
     def averages_rows(self) -> bool:
         """Whether a batch's loss is a sum over its rows divided by their number."""
         return getattr(self.criterion, "reduction", None) == "batchmean"
@@ -90,6 +106,9 @@ class Objective(nn.Module):
         """Loss of a batch."""
         loss: Tensor = self.criterion(logits, targets)
         return loss
+
+    def _ldam(self) -> losses.LDAMLoss | None:
+        return next((module for module in self.modules() if isinstance(module, losses.LDAMLoss)), None)
 
     def _draw(self, epoch: int) -> None:
         if self.sampler is not None and self.sampler.epoch != epoch:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["NormalizedLinear", "last_linear", "normalize_head", "start_uniform"]
+__all__ = ["NormalizedLinear", "last_bias", "last_linear", "normalize_head", "start_uniform"]
 
 
 class NormalizedLinear(nn.Module):
@@ -64,3 +64,13 @@ def start_uniform(network: nn.Module, *, num_classes: int) -> None:
     if linear.bias is None:
         raise ValueError("the network's last nn.Linear has no bias to start: set model.bias to 'default'")
     nn.init.constant_(linear.bias, -math.log(max(num_classes - 1, 1)))
+
+
+def last_bias(network: nn.Module) -> nn.Parameter | None:
+    """The bias of the network's last linear layer; None where there is none.
+
+    >>> last_bias(nn.Sequential(nn.Linear(4, 3), nn.ReLU())).shape
+    torch.Size([3])
+    """
+    linear = [module for module in network.modules() if isinstance(module, nn.Linear | NormalizedLinear)]
+    return getattr(linear[-1], "bias", None) if linear else None

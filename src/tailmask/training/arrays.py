@@ -1,0 +1,56 @@
+"""Arrays in an .npz file, written whole and read without trusting the file."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailmask.errors import UserError
+from tailmask.files import atomic_path
+
+__all__ = ["read_arrays", "write_arrays"]
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays to an uncompressed .npz file, whole or not at all."""
+    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a file that `write_arrays` wrote.
+
+    Nothing is unpickled, and no array is larger than the file that announces it.
+    """
+    try:
+        size = path.stat().st_size
+        with zipfile.ZipFile(path) as archive:
+            return {
+                entry.filename.removesuffix(".npy"): _read(archive, entry, limit=size)
+                for entry in archive.infolist()
+            }
+    except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
+
+
+def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, limit: int) -> NDArray[Any]:
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > limit:
+        raise ValueError(f"{entry.filename} is compressed, which tailmask's files never are")
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        header = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran_order, dtype = header(file)
+        content = bytearray(file.read())
+    if dtype.hasobject or fortran_order or math.prod(shape) * dtype.itemsize != len(content):
+        raise ValueError(f"{entry.filename} does not hold the array that it announces")
+    return np.frombuffer(content, dtype).reshape(shape)

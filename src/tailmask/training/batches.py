@@ -1,0 +1,98 @@
+"""An epoch's batches, made by indexing whole tensors; under DDP each rank gets its rows of every batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from tailmask.data.dataset import Split
+from tailmask.method.seeds import generator
+
+__all__ = ["Batch", "Batches", "Shard", "loader"]
+
+
+class Shard(NamedTuple):
+    """One rank's place among all ranks."""
+
+    rank: int = 0
+    world_size: int = 1
+
+    def rows(self, index: Tensor) -> tuple[Tensor, int]:
+        """This rank's rows of a batch, and how many of them, at the end, only fill up.
+
+        All ranks get the same number, since each must take every step: where a batch cannot be divided, the
+        last ranks repeat one of its rows.
+
+        >>> [Shard(rank, 2).rows(torch.arange(3)) for rank in (0, 1)]
+        [(tensor([0, 2]), 0), (tensor([1, 0]), 1)]
+        """
+        number = -(-len(index) // self.world_size)
+        places = torch.arange(self.rank, number * self.world_size, self.world_size)
+        return index[places % len(index)], int((places >= len(index)).sum())
+
+
+class Batch(NamedTuple):
+    """Inputs (B, …), targets (B, C), and the factor that makes ranks' mean losses average to the batch's."""
+
+    inputs: Tensor
+    targets: Tensor
+    scale: float
+
+
+class Batches(Dataset[Batch]):
+    """The batches of one pass over the samples in `order`.
+
+    `purpose` seeds the augmentation of each batch by itself, so that it does not depend on who makes it or
+    what was made before; None leaves inputs as they are.
+
+    >>> split = Split(torch.eye(3), torch.eye(3, dtype=torch.int8))
+    >>> [len(batch.inputs) for batch in Batches(split, torch.arange(3), batch_size=2)]
+    [2, 1]
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        order: Tensor,
+        *,
+        batch_size: int,
+        purpose: tuple[int, str, int] | None = None,
+        shard: Shard | None = None,
+    ) -> None:
+        self.split = split
+        self.order = order
+        self.batch_size = batch_size
+        self.purpose = purpose
+        self.shard = shard or Shard()
+
+    def __len__(self) -> int:
+        return -(-len(self.order) // self.batch_size)
+
+    def __getitem__(self, number: int) -> Batch:
+        index = self.order[number * self.batch_size : (number + 1) * self.batch_size]
+        rows, num_filling = self.shard.rows(index)
+        source = None if self.purpose is None else generator(*self.purpose, number, self.shard.rank)
+        inputs, targets = self.split.batch(rows, source)
+        if num_filling:
+            targets[-num_filling:] = -1  # unknown: no loss, and nothing that PLM counts
+        if inputs.ndim == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        return Batch(inputs, targets, scale=len(rows) * self.shard.world_size / len(index))
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (self[number] for number in range(len(self)))
+
+
+def loader(batches: Batches) -> Any:
+    """What to iterate over: the batches themselves, or workers that decode them where they come from disk."""
+    if not batches.split.on_disk:
+        return batches
+    workers = min(
+        8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    return DataLoader(batches, batch_size=None, num_workers=workers)

@@ -1,0 +1,81 @@
+"""Checkpoints: after every epoch, whole or not there, and read back without executing anything."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import Checkpoint
+from pytorch_lightning.plugins.io import CheckpointIO
+
+from tailmask.errors import UserError
+from tailmask.files import atomic_path
+from tailmask.training.history import append_record
+from tailmask.training.module import TrainingModule
+
+__all__ = ["AtomicCheckpointIO", "EpochRecorder", "read_checkpoint"]
+
+
+class AtomicCheckpointIO(CheckpointIO):
+    """Writes Lightning's checkpoints atomically and loads them with `weights_only=True`."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
+        """Write a checkpoint, whole or not at all."""
+        with atomic_path(Path(path)) as temporary:
+            torch.save(checkpoint, temporary)
+
+    def load_checkpoint(self, path: str | Path, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Read a checkpoint; nothing in it is executed."""
+        return read_checkpoint(Path(path))
+
+    def remove_checkpoint(self, path: str | Path) -> None:
+        """Remove a checkpoint."""
+        Path(path).unlink(missing_ok=True)
+
+
+class EpochRecorder(Checkpoint):
+    """At each epoch's end: a line of history, then the checkpoint that makes the epoch count as done.
+
+    In this order a kill between the two leaves a line too many, which a resumed run cuts off, never one too
+    few. Lightning calls a `Checkpoint` after all other callbacks and the module.
+    """
+
+    def __init__(self, folder: Path, on_record: Callable[[dict[str, Any]], None] | None = None) -> None:
+        self.folder = folder
+        self.on_record = on_record
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Record the epoch."""
+        assert isinstance(pl_module, TrainingModule)  # noqa: S101
+        record = pl_module.record
+        if trainer.is_global_zero:
+            append_record(self.folder / "history.jsonl", record)
+        for logger in trainer.loggers:
+            logger.log_metrics(_scalars(record), step=record["epoch"])
+        trainer.save_checkpoint(self.folder / "checkpoint.ckpt")
+        if self.on_record is not None:
+            self.on_record(record)
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """A checkpoint as Lightning wrote it."""
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
+        raise UserError(f"{path} cannot be read, so this run cannot be resumed: remove its folder") from error
+    if not isinstance(checkpoint, dict) or not isinstance(checkpoint.get("epochs_done"), int):
+        raise UserError(f"{path} is not a checkpoint of tailmask: remove the folder to train anew")
+    return checkpoint
+
+
+def _scalars(record: dict[str, Any]) -> dict[str, float]:
+    values = {"loss": record["loss"], "lr": record["lr"]}
+    values |= {f"validation/{name}": value for name, value in record.get("validation", {}).items()}
+    values |= {f"ratio/{index}": value for index, value in enumerate(record.get("ratio", ())) if index < 100}
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,258 @@
+"""Training: from a configuration to a complete run folder, whatever happens on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+
+from tailmask.data import load
+from tailmask.data.dataset import Dataset
+from tailmask.errors import UserError, require
+from tailmask.method import build_objective
+from tailmask.method.seeds import derive
+from tailmask.models import build_model
+from tailmask.training.checkpoint import AtomicCheckpointIO, EpochRecorder, read_checkpoint
+from tailmask.training.config import RunConfig, digest
+from tailmask.training.folder import begin_session, check_folder
+from tailmask.training.history import cut_history
+from tailmask.training.lock import locked
+from tailmask.training.module import TrainingModule
+from tailmask.training.placement import Placement
+from tailmask.training.progress import Progress, ProgressCallback
+from tailmask.training.results import write_results
+from tailmask.training.run import Run
+
+__all__ = ["Execution", "train"]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a run is computed; but for the number of devices it does not change what comes out.
+
+    Args:
+        devices: Processes that train together on this machine, one on each device.
+        threads: CPU threads of a process; None leaves torch's choice.
+        tensorboard: Whether to log for TensorBoard into the run folder as well.
+    """
+
+    devices: int = 1
+    threads: int | None = None
+    tensorboard: bool = False
+
+
+def train(
+    config: RunConfig,
+    folder: Path | str,
+    *,
+    dataset: Dataset | None = None,
+    execution: Execution | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Make the run in `folder`: train it, go on with it where it was interrupted, or just read it.
+
+    `dataset` saves loading the data that `config` names where it is at hand. What cannot work raises a
+    `UserError` before anything is written; an interrupt raises `KeyboardInterrupt` and leaves a run that the
+    same call goes on with.
+    """
+    folder, execution = Path(folder), execution or Execution()
+    placement = Placement.from_environment()
+    if execution.devices > 1 and placement.world_size == 1:
+        from tailmask.training.launch import launch
+
+        launch(config, folder, dataset=dataset, execution=execution, progress=progress)
+        return Run(folder)
+    if execution.threads is not None:
+        torch.set_num_threads(execution.threads)
+    dataset = dataset or load(config.data, config.options)
+    with _quiet():
+        module = build_module(config, dataset)
+    record = describe(config, dataset, world_size=placement.world_size) | {"notes": module.objective.notes}
+    if check_folder(folder, record["determines"]).is_complete:
+        (folder / "checkpoint.ckpt").unlink(missing_ok=True)
+        return Run(folder)
+    with _quiet(), _disk_errors(folder):
+        if placement.is_first:
+            with locked(folder):
+                _train(config, folder, module, placement, execution, progress=progress, record=record)
+        else:
+            _train(config, folder, module, placement, execution, progress=None, record=record)
+    return Run(folder)
+
+
+def build_module(config: RunConfig, dataset: Dataset) -> TrainingModule:
+    """The network and the objective of a run, at their start."""
+    recipe = config.recipe
+    objective = build_objective(
+        config.method,
+        dataset.train,
+        single_label=dataset.single_label,
+        num_epochs=recipe.schedule.epochs,
+        seed=config.seed,
+        has_validation=dataset.validation is not None,
+    )
+    model: dict[str, Any] = {
+        "name": recipe.model.name,
+        "hidden": recipe.model.hidden,
+        "dropout": recipe.model.dropout,
+        "normalized": objective.needs_cosines,
+    }
+    torch.manual_seed(derive(config.seed, "weights"))
+    network = build_model(
+        shape=dataset.shape, num_classes=len(dataset.classes), bias=recipe.model.bias, **model
+    )
+    network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return TrainingModule(
+        network, objective, dataset=dataset, recipe=recipe, seed=config.seed, model_arguments=model
+    )
+
+
+def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:
+    """What run.json says of a run; `determines` is all that its result depends on."""
+    values = config.to_json()
+    recipe = {name: table for name, table in values["recipe"].items() if name != "method"}
+    determines = {
+        "data": dataset.source,
+        "method": values["method"],
+        "recipe": recipe,
+        "seed": values["seed"],
+        "precision": values["precision"],
+        "compile": values["compile"],
+        "world_size": world_size,
+    }
+    return values | {
+        "format": 1,
+        "digest": digest(determines),
+        "determines": determines,
+        "data": config.data,
+        "classes": list(dataset.classes),
+        "single_label": dataset.single_label,
+        "train_counts": dataset.train.counts().tolist(),
+    }
+
+
+def _train(
+    config: RunConfig,
+    folder: Path,
+    module: TrainingModule,
+    placement: Placement,
+    execution: Execution,
+    *,
+    progress: Progress | None,
+    record: dict[str, Any],
+) -> None:
+    checkpoint = folder / "checkpoint.ckpt"
+    resumes = checkpoint.exists()
+    done = read_checkpoint(checkpoint)["epochs_done"] if resumes else 0
+    if placement.is_first:
+        if not cut_history(folder / "history.jsonl", done):
+            raise UserError(
+                f"{folder}/history.jsonl lacks epochs that are done: remove the folder to train anew"
+            )
+        begin_session(folder, record, epochs_done=done, threads=torch.get_num_threads())
+    if progress is not None:
+        for note in module.objective.notes:
+            progress.note(note)
+        if resumes:
+            progress.note(f"resuming after epoch {done} of {config.recipe.schedule.epochs}")
+    trainer = _trainer(config, folder, placement, execution, progress)
+    if config.compile:
+        module.compiled = torch.compile(module.network, dynamic=False)
+    try:
+        with _interrupts():
+            trainer.fit(module, ckpt_path=str(checkpoint) if resumes else None)
+    finally:
+        if progress is not None:
+            progress.end()
+    write_results(folder, module, config, is_first=placement.is_first)
+    if placement.is_first:
+        checkpoint.unlink(missing_ok=True)
+
+
+def _trainer(
+    config: RunConfig, folder: Path, placement: Placement, execution: Execution, progress: Progress | None
+) -> pl.Trainer:
+    callbacks: list[pl.Callback] = [EpochRecorder(folder, None if progress is None else progress.record)]
+    if progress is not None:
+        callbacks.append(ProgressCallback(progress))
+    plugins: list[Any] = [AtomicCheckpointIO()]
+    if SLURMEnvironment.detect():
+        plugins.append(SLURMEnvironment(auto_requeue=False))  # the same command resumes by itself
+    return pl.Trainer(
+        devices=placement.devices,
+        num_nodes=placement.num_nodes,
+        strategy="ddp" if placement.world_size > 1 else "auto",
+        precision="bf16-mixed" if config.precision == "bf16" else "32-true",
+        max_epochs=config.recipe.schedule.epochs,
+        callbacks=callbacks,
+        plugins=plugins,
+        logger=_logger(folder) if execution.tensorboard else False,
+        default_root_dir=folder,
+        reload_dataloaders_every_n_epochs=1,  # an epoch's samples may be drawn anew
+        use_distributed_sampler=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+    )
+
+
+def _logger(folder: Path) -> Any:
+    require("tensorboardX", extra="tensorboard")
+    from pytorch_lightning.loggers import TensorBoardLogger
+
+    return TensorBoardLogger(folder, name="", version="tensorboard")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Lightning's advice and banners kept from the user, who has asked tailmask and not Lightning."""
+    loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric", "lightning")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        for module in ("pytorch_lightning", "lightning_fabric", "torch.distributed", "torch.jit"):
+            warnings.filterwarnings("ignore", module=module.replace(".", r"\."))
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[None]:
+    """Ctrl-C as `KeyboardInterrupt` again, which Lightning turns into an exit, and SIGTERM likewise."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT) if main else None
+    try:
+        yield
+    except SystemExit as exit:
+        raise KeyboardInterrupt from exit
+    finally:
+        if main and before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO):
+            raise
+        raise UserError(
+            f"{folder} cannot be written to ({error.strerror}): once it can, the same command goes on from "
+            "the last finished epoch"
+        ) from error

@@ -1,0 +1,73 @@
+"""Outputs of a network on a whole split, and how good they are."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tailmask.data.dataset import Split
+from tailmask.metrics import average_precision, confusion, exact_match
+from tailmask.training.batches import Batches, Shard, loader
+
+__all__ = ["all_targets", "predict", "validation_metrics"]
+
+BATCH_SIZE = 512
+
+
+@torch.inference_mode()
+def predict(
+    network: nn.Module, split: Split, *, shard: Shard | None = None, device: torch.device | str = "cpu"
+) -> Tensor:
+    """Outputs (N, C) of the network in evaluation mode, float32, on the CPU.
+
+    With a shard each rank computes its rows, and all ranks get all of them.
+
+    >>> predict(nn.Linear(3, 2), Split(torch.eye(3), torch.zeros(3, 2, dtype=torch.int8))).shape
+    torch.Size([3, 2])
+    """
+    rank, world_size = shard or Shard()
+    was_training = network.training
+    network.eval()
+    rows = torch.arange(rank, len(split), world_size)
+    batches = Batches(split, rows, batch_size=BATCH_SIZE)
+    outputs = [network(batch.inputs.to(device)).float() for batch in loader(batches)]
+    network.train(was_training)
+    local = torch.cat(outputs) if outputs else torch.empty(0, split.num_classes, device=device)
+    if world_size == 1:
+        return local.cpu()
+    number = -(-len(split) // world_size)
+    padded = nn.functional.pad(local, (0, 0, 0, number - len(local))).contiguous()
+    gathered = [torch.empty_like(padded) for _ in range(world_size)]
+    torch.distributed.all_gather(gathered, padded)
+    return torch.stack(gathered, dim=1).flatten(0, 1)[: len(split)].cpu()
+
+
+def all_targets(split: Split) -> Tensor:
+    """Targets (N, C) of a split as one dense int8 tensor."""
+    if isinstance(split.targets, Tensor):
+        return split.targets
+    return torch.from_numpy(split.targets.toarray()).to(torch.int8)
+
+
+def validation_metrics(
+    logits: Tensor, targets: Tensor, *, threshold: float, single_label: bool
+) -> dict[str, float]:
+    """The few measures that are taken after each epoch.
+
+    >>> validation_metrics(
+    ...     torch.tensor([[2.0, -1.0], [-1.0, 1.0]]),
+    ...     torch.tensor([[1, 0], [0, 1]]),
+    ...     threshold=0.5,
+    ...     single_label=False,
+    ... )
+    {'f1': 1.0, 'ap': 1.0, 'exact_match': 1.0}
+    """
+    if single_label:
+        predictions = nn.functional.one_hot(logits.argmax(dim=1), logits.shape[1]).bool()
+    else:
+        predictions = logits.sigmoid() >= threshold
+    return {
+        "f1": float(confusion(predictions, targets).f1.mean()),
+        "ap": float(average_precision(logits, targets).nanmean()),
+        "exact_match": float(exact_match(predictions, targets).nanmean()),
+    }

@@ -1,0 +1,81 @@
+"""The writing side of a run folder: begin a run, go on with one, or refuse."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tailmask import __version__
+from tailmask.errors import UserError, listing
+from tailmask.files import write_json
+from tailmask.training.config import differences
+from tailmask.training.run import Run
+
+__all__ = ["begin_session", "check_folder", "environment"]
+
+_PACKAGES = ("torch", "numpy", "pytorch-lightning", "torchmetrics", "scikit-learn", "scipy", "safetensors")
+
+
+def check_folder(folder: Path, determining: dict[str, Any]) -> Run:
+    """The run in a folder, which may be empty; refuses one of another configuration, and foreign files."""
+    run = Run(folder)
+    if run.exists:
+        found = differences(run.config.get("determines", {}), determining)
+        if found:
+            raise UserError(
+                f"{folder} holds another run, which differs in {listing(found, limit=3)}: "
+                "choose another folder with --out"
+            )
+    elif folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
+        raise UserError(f"{folder} holds files that are not of a run: choose another folder with --out")
+    elif folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file: choose another folder with --out")
+    return run
+
+
+def begin_session(folder: Path, record: dict[str, Any], *, epochs_done: int, threads: int) -> None:
+    """Write run.json, or add to the one that is there that the run goes on from an epoch."""
+    for leftover in folder.glob(".*.partial"):  # of a process that was killed while it wrote
+        leftover.unlink(missing_ok=True)
+    run = Run(folder)
+    config = run.config if run.exists else record | environment()
+    session = {
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "resumed_after_epoch": epochs_done,
+        "threads": threads,
+    }
+    write_json(folder / "run.json", config | {"sessions": [*config.get("sessions", []), session]})
+
+
+def environment() -> dict[str, Any]:
+    """Versions, commit and machine, as a run records them."""
+    versions = {"tailmask": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "versions": versions,
+        "commit": _commit(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "command": ["tailmask", *sys.argv[1:]] if Path(sys.argv[0]).name == "tailmask" else None,
+    }
+
+
+def _commit() -> str | None:
+    """Commit of the checkout that tailmask runs from; None for an installed package."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return None
+    try:
+        command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return result.stdout.strip() or None

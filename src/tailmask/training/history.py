@@ -1,0 +1,76 @@
+"""The history of a run: one line of JSON an epoch, appended to, and cut back when an epoch is repeated."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from tailmask.files import write_text
+from tailmask.masking import RatioUpdate
+
+__all__ = ["append_record", "cut_history", "epoch_record"]
+
+
+def epoch_record(
+    *,
+    epoch: int,
+    loss: float,
+    lr: float,
+    seconds: float,
+    num_samples: int,
+    ratio: Tensor | None,
+    keep: Tensor | None,
+    update: RatioUpdate | None,
+    validation: dict[str, float] | None,
+) -> dict[str, Any]:
+    """One epoch's line: what it was trained with, and what was measured in it.
+
+    Epochs count from 1 here. `ratio` and `keep` are those that the epoch was trained at; the divergences and
+    the gap were measured in it and set the next epoch's ratios. Six digits are kept, and NaN is null.
+    """
+    record: dict[str, Any] = {
+        "epoch": epoch + 1,
+        "loss": _plain(loss),
+        "lr": _plain(lr),
+        "seconds": round(seconds, 3),
+        "samples": num_samples,
+    }
+    if ratio is not None and keep is not None and update is not None:
+        record |= {
+            "ratio": _plain(ratio.tolist()),  # (C,)
+            "keep": _plain(keep.tolist()),  # (2, C) negatives, positives
+            "divergence": _plain(update.divergence.tolist()),  # (2, C)
+            "gap": _plain(update.gap.tolist()),  # (C,)
+        }
+    if validation is not None:
+        record["validation"] = {name: _plain(value) for name, value in validation.items()}
+    return record
+
+
+def append_record(path: Path, record: dict[str, Any]) -> None:
+    """Append a record to the history, on disk when this returns."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record, allow_nan=False) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def cut_history(path: Path, num_epochs: int) -> bool:
+    """Keep the first epochs only, as the checkpoint to resume from has; False where there are not as many."""
+    if not path.exists():
+        return num_epochs == 0
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    if len(lines) > num_epochs:
+        write_text(path, "".join(lines[:num_epochs]))
+    return len(lines) >= num_epochs
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return float(f"{value:.6g}") if math.isfinite(value) else None

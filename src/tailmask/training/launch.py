@@ -1,0 +1,88 @@
+"""Several processes on this machine that train together, started as torchrun would start them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import multiprocessing
+
+from tailmask.errors import UserError
+
+if TYPE_CHECKING:
+    from tailmask.data.dataset import Dataset
+    from tailmask.training.config import RunConfig
+    from tailmask.training.engine import Execution
+    from tailmask.training.progress import Progress
+
+__all__ = ["launch"]
+
+
+def launch(
+    config: RunConfig,
+    folder: Path,
+    *,
+    dataset: Dataset | None,
+    execution: Execution,
+    progress: Progress | None,
+) -> None:
+    """Train in `execution.devices` new processes, and wait for them.
+
+    Each gets torchrun's environment variables, so that there is one way for processes to find each other,
+    whoever has started them. A `UserError` of one of them is raised here.
+    """
+    context = multiprocessing.get_context("spawn")
+    errors = context.SimpleQueue()
+    arguments = (config, folder, dataset, execution, progress, _free_port(), errors)
+    try:
+        multiprocessing.spawn(_work, args=arguments, nprocs=execution.devices)
+    except multiprocessing.ProcessExitedException:
+        if not errors.empty():
+            raise UserError(errors.get()) from None
+        raise
+
+
+def _work(
+    rank: int,
+    config: RunConfig,
+    folder: Path,
+    dataset: Dataset | None,
+    execution: Execution,
+    progress: Progress | None,
+    port: int,
+    errors: Any,
+) -> None:
+    from tailmask.training.engine import train
+
+    number = str(execution.devices)
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        GROUP_RANK="0",
+        WORLD_SIZE=number,
+        LOCAL_WORLD_SIZE=number,
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+        TORCHELASTIC_RUN_ID="tailmask",
+    )
+    if execution.threads is None:  # the ranks share the cores
+        torch.set_num_threads(max(1, torch.get_num_threads() // execution.devices))
+    try:
+        train(config, folder, dataset=dataset, execution=execution, progress=progress if rank == 0 else None)
+    except UserError as error:
+        errors.put(str(error))
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    finally:
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,175 @@
+"""The Lightning module: a network, the objective of a method, and the course of an epoch."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+
+from tailmask.data.dataset import Dataset
+from tailmask.errors import UserError
+from tailmask.masking import RatioUpdate
+from tailmask.method import Objective
+from tailmask.method.seeds import derive
+from tailmask.models.head import last_bias
+from tailmask.training.batches import Batch, Batches, Shard, loader
+from tailmask.training.evaluation import all_targets, predict, validation_metrics
+from tailmask.training.history import epoch_record
+from tailmask.training.recipe import OptimizerRecipe, Recipe
+
+__all__ = ["TrainingModule"]
+
+
+class TrainingModule(pl.LightningModule):
+    """Trains a network with an objective on a data set.
+
+    Everything random comes from generators seeded by (seed, epoch), and the learning rate is a function of
+    the epoch and the step: nothing but weights, optimiser and ratios has to be carried over a restart.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        objective: Objective,
+        *,
+        dataset: Dataset,
+        recipe: Recipe,
+        seed: int,
+        model_arguments: dict[str, Any],
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.objective = objective
+        self.dataset = dataset
+        self.recipe = recipe
+        self.seed = seed
+        self.model_arguments = model_arguments
+        self.compiled: Any = None
+        self.record: dict[str, Any] = {}
+
+    @property
+    def shard(self) -> Shard:
+        """This process's place among the ranks."""
+        return Shard(self.global_rank, self.trainer.world_size)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """The recipe's optimiser."""
+        return build_optimizer(self.network, self.recipe.optimizer)
+
+    def train_dataloader(self) -> Any:
+        """The batches of the present epoch; the trainer asks anew for each."""
+        epoch = self.current_epoch
+        return loader(
+            Batches(
+                self.dataset.train,
+                self.objective.order(epoch),
+                batch_size=self.recipe.schedule.batch_size,
+                purpose=(self.seed, "augment", epoch),
+                shard=self.shard,
+            )
+        )
+
+    def on_train_epoch_start(self) -> None:
+        """Seed everything by the epoch."""
+        epoch = self.current_epoch
+        torch.manual_seed(derive(self.seed, "network", epoch, self.global_rank))
+        self.objective.begin_epoch(epoch, rank=self.global_rank)
+        self._began = time.perf_counter()
+        self._loss = torch.zeros((), dtype=torch.float64, device=self.device)
+        self._ratio = None if self.objective.masking is None else self.objective.masking.target_ratio.clone()
+        self._keep = None if self.objective.masking is None else self.objective.masking.keep.clone()
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Set the learning rate of the step."""
+        step = 1 / self.trainer.num_training_batches
+        factor = self.recipe.schedule.factor(self.current_epoch + batch_idx * step, step)
+        for group in self.trainer.optimizers[0].param_groups:
+            group["lr"] = self.recipe.optimizer.lr * factor
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Loss of a batch."""
+        inputs, targets, scale = batch
+        # Batches of other sizes go uncompiled: each would be compiled anew, and which kernels a batch meets
+        # must not depend on when the process was started.
+        full = batch_idx + 1 < self.trainer.num_training_batches
+        network = self.compiled if self.compiled is not None and full else self.network
+        logits: Tensor = network(inputs)
+        loss: Tensor = self.objective(logits, targets)
+        if not bool(loss.isfinite() & logits.isfinite().all()):
+            raise UserError(self._explain_divergence(inputs, logits, batch_idx))
+        if scale != 1.0 and self.objective.averages_rows:
+            loss = loss * scale
+        self._loss += loss.detach()
+        return loss
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Say how many epochs are done."""
+        checkpoint["epochs_done"] = self.record["epoch"]
+
+    def on_train_epoch_end(self) -> None:
+        """Evaluate on the validation split, move the ratios, and record the epoch."""
+        validation = self._validate()
+        update: RatioUpdate | None = self.objective.end_epoch()
+        loss = self._loss / self.trainer.num_training_batches
+        if self.trainer.world_size > 1:
+            loss = self.trainer.strategy.reduce(loss, reduce_op="mean")
+        self.record = epoch_record(
+            epoch=self.current_epoch,
+            loss=float(loss),
+            lr=self.trainer.optimizers[0].param_groups[0]["lr"],
+            seconds=time.perf_counter() - self._began,
+            num_samples=len(self.objective.order(self.current_epoch)),
+            ratio=self._ratio,
+            keep=self._keep,
+            update=update,
+            validation=validation,
+        )
+
+    def _validate(self) -> dict[str, float] | None:
+        split = self.dataset.validation
+        if split is None:
+            return None
+        logits = predict(self.network, split, shard=self.shard, device=self.device)
+        targets = all_targets(split)
+        masking = self.objective.masking
+        if masking is not None and self.objective.statistics == "validation":
+            # Each rank has them all; step() sums over ranks, so each records its own rows.
+            mine = slice(self.shard.rank, None, self.shard.world_size)
+            masking.update(logits[mine].to(self.device), targets[mine].to(self.device))
+        return validation_metrics(
+            logits,
+            targets,
+            threshold=self.recipe.evaluation.threshold,
+            single_label=self.dataset.single_label,
+        )
+
+    def _explain_divergence(self, inputs: Tensor, logits: Tensor, batch_idx: int) -> str:
+        where = (
+            f"in epoch {self.current_epoch + 1}, step {batch_idx + 1} of {self.trainer.num_training_batches}"
+        )
+        if not bool(inputs.isfinite().all()):
+            return f"the inputs hold NaN or infinite values {where}: look for them in the data"
+        what = "loss" if bool(logits.isfinite().all()) else "network's outputs"
+        return (
+            f"the {what} became NaN or infinite {where}, mostly a sign of too high a learning rate: "
+            f"try --set optimizer.lr={self.recipe.optimizer.lr / 10:g} with another --out "
+            "(the checkpoint of the last finished epoch is kept)"
+        )
+
+
+def build_optimizer(network: nn.Module, recipe: OptimizerRecipe) -> torch.optim.Optimizer:
+    """The recipe's optimiser over the network's parameters."""
+    last = None if recipe.decay_last_bias else last_bias(network)
+    groups: list[dict[str, Any]] = [
+        {"params": [parameter for parameter in network.parameters() if parameter is not last]}
+    ]
+    if last is not None:
+        groups.append({"params": [last], "weight_decay": 0.0})
+    lr, decay = recipe.lr, recipe.weight_decay
+    if recipe.name == "sgd":
+        return torch.optim.SGD(groups, lr, momentum=recipe.momentum, weight_decay=decay, fused=True)
+    kind = torch.optim.Adam if recipe.name == "adam" else torch.optim.AdamW
+    return kind(groups, lr, betas=(recipe.momentum, 0.999), weight_decay=decay, fused=True)

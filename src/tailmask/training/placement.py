@@ -1,0 +1,51 @@
+"""Where a run is computed: devices, machines, threads, and this process's place among all of them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from tailmask.errors import UserError
+
+__all__ = ["Placement"]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Processes that train together, `devices` on each of `num_nodes` machines, and which one this is.
+
+    >>> Placement.from_environment({}).world_size
+    1
+    >>> torchrun = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
+    >>> Placement.from_environment(torchrun)
+    Placement(devices=2, num_nodes=2, rank=3)
+    """
+
+    devices: int = 1
+    num_nodes: int = 1
+    rank: int = 0
+
+    @property
+    def world_size(self) -> int:
+        """Number of processes."""
+        return self.devices * self.num_nodes
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes and prints."""
+        return self.rank == 0
+
+    @classmethod
+    def from_environment(cls, environment: dict[str, str] | os._Environ[str] = os.environ) -> Placement:
+        """The placement that torchrun or Slurm has set up; one process where neither has."""
+        prefixes = (
+            ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),  # torchrun
+            ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"),
+        )
+        for names in prefixes:
+            if all(environment.get(name, "").isdigit() for name in names):
+                rank, world_size, devices = (int(environment[name]) for name in names)
+                if devices < 1 or world_size % devices:
+                    raise UserError(f"{names[1]}={world_size} is not a multiple of {names[2]}={devices}")
+                return cls(devices, world_size // devices, rank)
+        return cls()
