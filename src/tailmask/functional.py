@@ -78,8 +78,8 @@ def keep_probability(class_ratio: Tensor, target_ratio: Tensor) -> Tensor:
 def draw(keep: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Mask g of zeros and ones: each entry is one with the probability that `keep` gives it (Eq. 3).
 
-    The mask has the dtype of `keep`. Large ones in eager mode on the CPU come from 16 random bits an entry and
-    8 more that all share: each probability is right to 2⁻²⁴, at a third of `torch.rand`'s cost.
+    The mask has the dtype of `keep`. Large ones in eager mode on the CPU come from 16 random bits an entry
+    and 8 more that all share: each probability is right to 2⁻²⁴, at a third of `torch.rand`'s cost.
 
     >>> draw(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
     tensor([[1., 0.],
@@ -185,7 +185,7 @@ def divergence_gap(counts: Tensor) -> Tensor:
     >>> divergence_gap(counts)
     tensor([ 2., -2.])
     """
-    negatives, positives = normalize(divergence(counts))
+    negatives, positives = normalize(divergence(counts)).unbind()
     return (positives - negatives).nan_to_num(nan=0.0)
 
 

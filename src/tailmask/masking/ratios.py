@@ -202,7 +202,7 @@ class AdaptiveRatio(nn.Module):
                 warnings.warn(
                     f"{len(classes)} of {self.num_classes} classes have no {what} in the training data "
                     f"(class {listing(classes)}): they are trained unmasked and their ratio stays",
-                    stacklevel=4,
+                    stacklevel=5,
                 )
 
     def _warn_of_hardly_kept_labels(self) -> None:

@@ -1,0 +1,28 @@
+"""Shared by all tests: one torch thread a worker, fixed random numbers, and the real data where it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("tailmask", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("tailmask")
+
+
+@pytest.fixture(autouse=True)
+def _reproducible() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with the real data sets, named by TAILMASK_DATA."""
+    folder = os.environ.get("TAILMASK_DATA")
+    if not folder:
+        pytest.skip("set TAILMASK_DATA to a folder with the real data sets")
+    return Path(folder)

@@ -1,0 +1,177 @@
+"""What the criterion says to mistakes: one sentence each, at the place where it can be known."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tailmask import PartialLabelMasking
+
+TARGETS = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+
+
+@pytest.fixture
+def criterion():
+    return PartialLabelMasking.from_targets(TARGETS)
+
+
+def snapshot(criterion):
+    return {name: tensor.clone() for name, tensor in criterion.state_dict().items()}
+
+
+def assert_unchanged(criterion, before):
+    for name, tensor in criterion.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+
+
+class TestForward:
+    @pytest.mark.parametrize(
+        ("logits", "targets", "message"),
+        [
+            (torch.zeros(4, 5), torch.zeros(4, 5), r"logits must have shape \(N, 3\), got \(4, 5\)"),
+            (torch.zeros(3), torch.zeros(3), r"logits must have shape \(N, 3\), got \(3,\)"),
+            (torch.zeros(4, 3), torch.zeros(4, 2), r"shape \(4, 3\), got \(4, 2\)"),
+            (torch.zeros(4, 3), torch.zeros(5, 3), r"shape \(4, 3\), got \(5, 3\)"),
+            (torch.zeros(4, 3), torch.zeros(4), "must be integers"),
+        ],
+    )
+    def test_shapes(self, criterion, logits, targets, message):
+        before = snapshot(criterion)
+        with pytest.raises(ValueError, match=message):
+            criterion(logits.requires_grad_(), targets)
+        assert_unchanged(criterion, before)
+
+    def test_class_counts_of_another_data_set_are_suspected(self, criterion):
+        with pytest.raises(ValueError, match="did the class counts come from another data set"):
+            criterion(torch.zeros(2, 4), torch.zeros(2, 4))
+
+    def test_sample_weight_of_another_batch(self, criterion):
+        with pytest.raises(ValueError, match=r"sample_weight must have shape \(4,\), got \(3,\)"):
+            criterion(torch.zeros(4, 3), TARGETS, sample_weight=torch.ones(3))
+
+    def test_a_loss_that_reduces(self):
+        with pytest.raises(ValueError, match='pass reduction="none"'):
+            PartialLabelMasking.from_targets(TARGETS, loss=nn.BCEWithLogitsLoss())
+        criterion = PartialLabelMasking.from_targets(TARGETS, loss=F.binary_cross_entropy_with_logits)
+        with pytest.raises(ValueError, match='pass reduction="none"'):
+            criterion(torch.zeros(4, 3, requires_grad=True), TARGETS)
+
+    @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+    def test_bad_logits_poison_nothing_and_step_says_so(self, criterion, value):
+        before = snapshot(criterion)
+        logits = torch.randn(4, 3)
+        logits[1, 2] = value
+        logits.requires_grad_()
+        loss = criterion(logits, TARGETS)
+        loss.backward()
+        usable = torch.ones(4, 3, dtype=torch.bool)
+        usable[1, 2] = False
+        expected = F.binary_cross_entropy_with_logits(logits.detach()[usable], TARGETS[usable])
+        torch.testing.assert_close(loss.detach(), expected)
+        assert logits.grad.isfinite().all()
+        assert criterion.counts.sum() == 11
+        recorded = snapshot(criterion)
+        with pytest.raises(ValueError, match="1 logits were NaN or infinite: lower the learning rate"):
+            criterion.step()
+        assert_unchanged(criterion, recorded)
+        criterion.reset()
+        assert_unchanged(criterion, before)
+
+    @pytest.mark.parametrize("value", [2.0, -0.5, 255.0, torch.inf])
+    def test_bad_targets_poison_nothing_and_step_says_so(self, criterion, value):
+        targets = TARGETS.clone()
+        targets[0, 0] = value
+        logits = torch.randn(4, 3, requires_grad=True)
+        loss = criterion(logits, targets)
+        loss.backward()
+        assert loss.isfinite()
+        assert logits.grad[0, 0] == 0
+        with pytest.raises(ValueError, match="1 targets were neither 0, 1 or between nor unknown"):
+            criterion.step()
+
+    def test_validate_says_it_at_once(self):
+        criterion = PartialLabelMasking.from_targets(TARGETS, validate=True)
+        before = snapshot(criterion)
+        with pytest.raises(ValueError, match="12 logits were NaN"):
+            criterion(torch.full((4, 3), torch.nan, requires_grad=True), TARGETS)
+        with pytest.raises(ValueError, match="12 targets were neither"):
+            criterion(torch.zeros(4, 3, requires_grad=True), TARGETS + 7)
+        assert_unchanged(criterion, before)
+
+    def test_evaluation_shows_bad_logits_as_torch_does(self, criterion):
+        assert criterion.eval()(torch.full((4, 3), torch.nan), TARGETS).isnan()
+
+
+class TestStep:
+    def test_nothing_recorded(self, criterion):
+        before = snapshot(criterion)
+        with pytest.raises(
+            ValueError, match=r"step\(\) found nothing recorded: call the criterion in training"
+        ):
+            criterion.step()
+        assert_unchanged(criterion, before)
+
+    def test_gap_of_the_wrong_shape(self):
+        criterion = PartialLabelMasking.from_targets(TARGETS, adapt=lambda counts: counts.sum())
+        criterion(torch.zeros(4, 3, requires_grad=True), TARGETS)
+        before = snapshot(criterion)
+        with pytest.raises(ValueError, match=r"one gap a class, shape \(3,\), got \(\)"):
+            criterion.step()
+        assert_unchanged(criterion, before)
+
+
+class TestState:
+    def test_of_another_class_count(self, criterion):
+        other = PartialLabelMasking.from_counts([1, 1], [1, 1])
+        before = snapshot(criterion)
+        with pytest.raises(ValueError, match="must be of 3 classes and 10 bins"):
+            criterion.load_state_dict(other.state_dict())
+        assert_unchanged(criterion, before)
+
+    def test_of_other_bins(self, criterion):
+        other = PartialLabelMasking.from_targets(TARGETS, num_bins=4)
+        with pytest.raises(ValueError, match="build the criterion as the saved one was"):
+            criterion.load_state_dict(other.state_dict())
+
+    def test_class_counts_of_another_set(self, criterion):
+        with pytest.raises(ValueError, match="must be of 3 classes, got 2"):
+            criterion.set_class_counts([1, 2], [3, 4])
+
+
+class TestConstruction:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"adapt": "divergense"}, "did you mean 'divergence'"),
+            ({"reduction": "avg"}, "choose from mean, batchmean, sum, none"),
+            ({"initial_ratio": "mode"}, "did you mean|choose from"),
+            ({"initial_ratio": torch.ones(2)}, r"shape \(3,\)"),
+            ({"initial_ratio": torch.zeros(3)}, "be positive"),
+            ({"rate": -0.1}, "rate must be 0 or more, got -0.1"),
+            ({"rate": float("nan")}, "rate must be 0 or more, got nan"),
+            ({"num_bins": 1}, "num_bins must be 2 or more"),
+            ({"num_bins": 5, "adapt": "rate"}, "even for adapt"),
+            ({"ratio_range": (1.0, 0.5)}, "0 <= low < high"),
+        ],
+    )
+    def test_options(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            PartialLabelMasking.from_targets(TARGETS, **options)
+
+    @pytest.mark.parametrize(
+        ("positives", "negatives", "message"),
+        [
+            ([1, 2], [3], r"shape \(C,\), got \(2,\) and \(1,\)"),
+            ([-1, 2], [3, 4], "counts of 0 or more"),
+            (3, 4, r"shape \(C,\)"),
+        ],
+    )
+    def test_counts(self, positives, negatives, message):
+        with pytest.raises(ValueError, match=message):
+            PartialLabelMasking.from_counts(positives, negatives)
+
+    def test_long_lists_of_classes_are_cut(self):
+        with pytest.warns(UserWarning, match=r"class 0, 1, 2, 3, 4 and 995 more"):
+            PartialLabelMasking.from_counts(torch.zeros(1000), torch.ones(1000))

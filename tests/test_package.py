@@ -1,0 +1,101 @@
+"""What the package promises as a whole: a light import, lazy names, layers that only look down."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tailmask
+
+SOURCE = Path(tailmask.__file__).parent
+
+# From the bottom up; a module may import from rows below its own, and from itself.
+LAYERS = [
+    {"errors", "files", "__init__"},
+    {"functional"},
+    {"masking", "losses", "sampling", "metrics", "calibration"},
+    {"data", "models"},
+    {"method"},
+    {"training"},
+    {"study", "report"},
+    {"cli"},
+]
+CORE = set().union(*LAYERS[:3])
+
+
+def imported(path):
+    """Top modules of the package that a file imports, anywhere in it, but for type checkers."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tailmask":
+            parts = node.module.split(".")
+            yield from [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith("tailmask."):
+                    yield alias.name.split(".")[1]
+
+
+def top_module(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_down_only(path):
+    own = top_module(path)
+    if path == SOURCE / "__init__.py":
+        return
+    rows = {name: row for row, names in enumerate(LAYERS) for name in names}
+    for name in set(imported(path)) - {own, "__version__"}:
+        assert name != "integrations", "nothing imports the integrations"
+        if own == "integrations":
+            assert name in CORE, f"an integration imports {name}, but may import the core only"
+        else:
+            assert rows[name] < rows[own], f"{own} imports {name}, which is not below it"
+
+
+def run(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_import_alone_does_not_import_torch():
+    assert run("import sys, tailmask; print('torch' in sys.modules)") == "False"
+
+
+def test_core_needs_only_its_three_dependencies():
+    heavy = [
+        "sklearn",
+        "pandas",
+        "polars",
+        "lightning",
+        "pytorch_lightning",
+        "matplotlib",
+        "transformers",
+        "scipy",
+    ]
+    code = (
+        "import sys\n"
+        f"for name in {heavy}: sys.modules[name] = None\n"
+        "import tailmask\n"
+        "from tailmask import PartialLabelMasking, functional, losses, sampling\n"
+        "print(PartialLabelMasking.from_counts([1], [2]).class_ratio.item())"
+    )
+    assert run(code) == "0.5"
+
+
+def test_unknown_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        tailmask.nonsense  # noqa: B018
+
+
+def test_public_names_are_listed():
+    assert "PartialLabelMasking" in dir(tailmask)
+    assert tailmask.PartialLabelMasking.__module__ == "tailmask.masking.loss"
