@@ -17,8 +17,7 @@ from hypothesis.extra import numpy as hnp
 from torch.utils.data import DataLoader, TensorDataset
 
 from tailmask import PartialLabelMasking
-from tailmask.sampling import ClassAwareSampler, UndersamplingSampler
-from tailmask.sampling.samplers import EpochSampler
+from tailmask.sampling import ClassAwareSampler, EpochSampler, UndersamplingSampler
 
 BUILDERS = {
     "undersampling": lambda targets, **options: UndersamplingSampler(targets, 5, **options),

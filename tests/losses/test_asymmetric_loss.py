@@ -59,11 +59,11 @@ def test_a_hopeless_positive_still_has_a_gradient() -> None:
     assert logits.grad.item() == pytest.approx(-1.0)
 
 
-def test_gradient_under_the_margin_is_zero_also_for_a_small_focus() -> None:
-    logits = torch.tensor([[-4.0, -1e4]], requires_grad=True)
-    AsymmetricLoss(gamma_neg=0.5)(logits, torch.zeros(1, 2)).backward()
+def test_gradient_up_to_the_margin_is_zero_also_for_a_small_focus() -> None:
+    logits = torch.tensor([[0.0, -4.0, -1e4]], requires_grad=True)
+    AsymmetricLoss(gamma_neg=0.5, clip=0.5)(logits, torch.zeros(1, 3)).backward()
     assert logits.grad is not None
-    assert logits.grad.tolist() == [[0.0, 0.0]]
+    assert logits.grad.tolist() == [[0.0, 0.0, 0.0]]
 
 
 @pytest.mark.parametrize("options", [{"gamma_neg": -1.0}, {"gamma_pos": -1.0}, {"clip": 1.0}, {"clip": -0.1}])

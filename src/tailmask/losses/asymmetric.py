@@ -34,7 +34,7 @@ def asymmetric_loss(
     log_not_p = log_p - logits
     focus_pos = torch.exp(gamma_pos * log_not_p)
     if clip > 0:
-        # The floor is next to zero, but the gradient of its power is finite.
+        # Not quite zero: just at the margin, the gradient of a power below one would not be finite.
         shifted = (logits.sigmoid() - clip).clamp(min=torch.finfo(logits.dtype).tiny)  # p_m
         focus_neg, log_not_p = shifted**gamma_neg, torch.log1p(-shifted)
     else:

@@ -31,7 +31,8 @@ class ExactBuffers(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         exact = {name: buffer for name, buffer in self._buffers.items() if buffer is not None}
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super_apply: Callable[..., Any] = super()._apply  # torch leaves it untyped
+        super_apply(fn, recurse)
         for name, buffer in exact.items():
             moved = self._buffers[name]
             if moved is not None and moved.dtype != buffer.dtype:

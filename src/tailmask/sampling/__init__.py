@@ -9,6 +9,6 @@ A sample without any positive label belongs to no class and is never drawn; a cl
 skipped.
 """
 
-from tailmask.sampling.samplers import ClassAwareSampler, UndersamplingSampler
+from tailmask.sampling.samplers import ClassAwareSampler, EpochSampler, UndersamplingSampler
 
-__all__ = ["ClassAwareSampler", "UndersamplingSampler"]
+__all__ = ["ClassAwareSampler", "EpochSampler", "UndersamplingSampler"]

@@ -28,7 +28,7 @@ class EpochSampler(Sampler[int]):
         num_replicas: int | None,
         rank: int | None,
     ) -> None:
-        self.num_samples, self._positives, self._unknown = read_members(targets, num_classes)
+        self.dataset_size, self._positives, self._unknown = read_members(targets, num_classes)
         if not len(self._positives.samples):
             raise ValueError("the targets hold no positive label, so there is nothing to draw: check them")
         if seed < 0:
@@ -78,7 +78,7 @@ class EpochSampler(Sampler[int]):
         Samples count as often as they are drawn; padding and unknown labels do not. This is what
         `PartialLabelMasking` is to be told each epoch, since it masks by the ratio of what it is shown.
         """
-        times = np.bincount(self.draw(), minlength=self.num_samples)
+        times = np.bincount(self.draw(), minlength=self.dataset_size)
         positives, unknown = self._positives.count(times), self._unknown.count(times)
         return torch.from_numpy(np.stack([times.sum() - positives - unknown, positives]))
 
@@ -179,7 +179,7 @@ class ClassAwareSampler(EpochSampler):
         if epoch_length is not None and epoch_length < 1:
             raise ValueError(f"epoch_length must be 1 or more, got {epoch_length}")
         super().__init__(targets, seed=seed, num_classes=num_classes, num_replicas=num_replicas, rank=rank)
-        self.epoch_length = self.num_samples if epoch_length is None else epoch_length
+        self.epoch_length = self.dataset_size if epoch_length is None else epoch_length
 
     def _draw(self, words: np.random.PCG64) -> Integers:
         classes = np.flatnonzero(self._positives.sizes).tolist()
