@@ -71,7 +71,7 @@ class LDAMLoss(WeightedLoss):
         self.register_buffer("margins", ldam_margins(class_vector(positives, name="positives"), max_margin))
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Loss of logits (N, C) for class indices (N,) or one-hot rows (N, C); unknown ones are left out."""
+        """Loss for class indices (N,) or one-hot rows (N, C); samples without a known label are left out."""
         num_classes = len(self.margins)
         if logits.ndim != 2 or logits.shape[1] != num_classes:
             raise ValueError(f"logits must have shape (N, {num_classes}), got {tuple(logits.shape)}")
