@@ -21,7 +21,9 @@ LAYERS = [
     {"data", "models"},
     {"method"},
     {"training"},
-    {"study", "report"},
+    {"analysis"},
+    {"report"},
+    {"study"},
     {"cli"},
 ]
 CORE = set().union(*LAYERS[:3])
