@@ -51,7 +51,7 @@ def write_value(value: Any) -> str:
     if isinstance(value, tuple):
         return "..".join(write_value(bound) for bound in value)
     if isinstance(value, float):
-        return repr(value).removesuffix(".0")
+        return repr(value).removesuffix(".0").replace("e+", "e")  # a plus would begin the next word
     return str(value)
 
 

@@ -9,7 +9,7 @@ from torch import nn
 __all__ = ["cnn", "mlp"]
 
 
-def cnn(*, in_channels: int, num_classes: int, widths: Sequence[int] = (32, 64, 64)) -> nn.Module:
+def cnn(*, in_channels: int, num_classes: int, widths: Sequence[int] = (16, 32, 64)) -> nn.Module:
     """Three 3×3 convolutions with batch normalisation, halving the image after each but the last.
 
     For images of a dozen pixels, as in the `digits` set.

@@ -52,12 +52,13 @@ def epoch_record(
     return record
 
 
-def append_record(path: Path, record: dict[str, Any]) -> None:
-    """Append a record to the history, on disk when this returns."""
+def append_record(path: Path, record: dict[str, Any], *, durable: bool = True) -> None:
+    """Append a record to the history; with `durable` it is on the disk when this returns."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(record, allow_nan=False) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def cut_history(path: Path, num_epochs: int) -> bool:

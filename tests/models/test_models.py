@@ -1,0 +1,123 @@
+"""Networks: their sizes against the published ones, their layouts, and users' own."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from tailmask.errors import UserError
+from tailmask.models import MODELS, build_model
+from tailmask.models.head import NormalizedLinear, last_bias, last_linear
+from tailmask.models.resnet import BasicBlock
+
+SHAPES = {"resnet12": (1, 32, 32), "resnet32": (3, 32, 32), "resnet50": (3, 64, 64), "cnn": (1, 12, 12)}
+
+
+def num_parameters(network: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def cifar_resnet_size(blocks: tuple[int, int, int], channels: int, classes: int) -> int:
+    """Counted by hand: 3×3 convolutions without bias, two numbers a channel for each normalisation."""
+    total = 9 * channels * 16 + 2 * 16
+    width = 16
+    for number, out in zip(blocks, (16, 32, 64), strict=True):
+        for _ in range(number):
+            total += 9 * width * out + 9 * out * out + 4 * out
+            width = out
+    return total + 64 * classes + classes
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_gives_one_logit_a_class(name: str) -> None:
+    shape = SHAPES.get(name, (7,))
+    network = build_model(name, shape=shape, num_classes=5, hidden=(8,) if name == "mlp" else ())
+    assert network(torch.randn(3, *shape)).shape == (3, 5)
+
+
+def test_residual_networks_have_the_published_sizes() -> None:
+    resnet32 = build_model("resnet32", shape=(3, 32, 32), num_classes=10)
+    assert num_parameters(resnet32) == cifar_resnet_size((5, 5, 5), 3, 10) == 464_154
+    resnet12 = build_model("resnet12", shape=(1, 32, 32), num_classes=10)
+    assert num_parameters(resnet12) == cifar_resnet_size((1, 2, 2), 1, 10)
+    assert sum(isinstance(module, nn.Conv2d | nn.Linear) for module in resnet12.modules()) == 12
+    resnet50 = build_model("resnet50", shape=(3, 224, 224), num_classes=80)
+    assert num_parameters(resnet50) == 25_557_032 - 2049 * (1000 - 80)
+
+
+def test_shortcut_takes_every_second_pixel_and_zeros_for_new_channels() -> None:
+    block = BasicBlock(2, 4, stride=2)
+    nn.init.zeros_(block.norm2.weight)  # leaves the shortcut alone
+    images = torch.rand(1, 2, 4, 4)
+    out = block(images)
+    torch.testing.assert_close(out[:, 1:3], images[:, :, ::2, ::2])
+    assert not out[:, [0, 3]].any()
+
+
+@pytest.mark.parametrize("name", ["resnet12", "resnet32", "resnet50", "cnn"])
+def test_layout_does_not_change_the_outputs_and_is_kept_through_the_network(name: str) -> None:
+    torch.manual_seed(0)
+    network = build_model(name, shape=SHAPES[name], num_classes=5).eval()
+    images = torch.randn(2, *SHAPES[name])
+    expected = network(images)
+    layouts = []
+    network = network.to(memory_format=torch.channels_last)
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.register_forward_hook(lambda _, __, out: layouts.append(out))
+    result = network(images.contiguous(memory_format=torch.channels_last))
+    torch.testing.assert_close(result, expected, atol=1e-4, rtol=1e-4)
+    assert all(out.is_contiguous(memory_format=torch.channels_last) for out in layouts)
+
+
+def test_last_bias_starts_where_the_recipe_says() -> None:
+    network = build_model("resnet12", shape=(1, 32, 32), num_classes=10, bias="uniform")
+    torch.testing.assert_close(network.classifier.bias.data, torch.full((10,), -math.log(9)))
+    assert last_bias(network) is network.classifier.bias
+    single = build_model("linear", shape=(4,), num_classes=1, bias="uniform")
+    assert last_bias(single).item() == 0
+
+
+def test_normalized_head_gives_cosines() -> None:
+    network = build_model("mlp", shape=(4,), num_classes=3, hidden=(8,), bias="uniform", normalized=True)
+    head = network[-1]
+    assert isinstance(head, NormalizedLinear)
+    features = torch.randn(5, 8)
+    expected = [
+        [torch.cosine_similarity(row, weight, dim=0) for weight in head.weight.detach()] for row in features
+    ]
+    torch.testing.assert_close(head(features), torch.tensor(expected))
+    assert last_bias(network) is None
+
+
+def test_own_model_by_import_path(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_networks.py").write_text(
+        "from torch import nn\n"
+        "def small(shape, num_classes):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0], num_classes))\n"
+        "def wrong(shape, num_classes):\n"
+        "    return 3\n"
+    )
+    network = build_model("own_networks:small", shape=(4,), num_classes=3, bias="uniform")
+    assert network[1].bias[0].item() == pytest.approx(-math.log(2))
+    with pytest.raises(UserError, match="must return an nn.Module, got int"):
+        build_model("own_networks:wrong", shape=(4,), num_classes=3)
+    with pytest.raises(UserError, match="cannot be imported: .*no attribute 'smal'"):
+        build_model("own_networks:smal", shape=(4,), num_classes=3)
+    with pytest.raises(UserError, match="cannot be imported: No module named 'nowhere'"):
+        build_model("nowhere:factory", shape=(4,), num_classes=3)
+
+
+def test_bad_names_and_shapes_are_refused() -> None:
+    with pytest.raises(UserError, match="unknown model 'resnet23': did you mean 'resnet32'"):
+        build_model("resnet23", shape=(3, 32, 32), num_classes=3)
+    with pytest.raises(UserError, match=r"takes images .* the samples have shape \(7,\)"):
+        build_model("resnet12", shape=(7,), num_classes=3)
+    with pytest.raises(UserError, match="for the model 'mlp', not for 'linear'"):
+        build_model("linear", shape=(7,), num_classes=3, hidden=(8,))
+    with pytest.raises(ValueError, match="must have 4 outputs"):
+        last_linear(nn.Linear(3, 3), num_classes=4)
