@@ -22,6 +22,7 @@ classes, N of samples, tau of bins.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -87,7 +88,10 @@ def draw(keep: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """
     size = keep.numel()
     if torch.compiler.is_compiling() or size < 2**14 or not keep.is_cpu:
-        uniform = torch.rand(keep.shape, generator=generator, dtype=keep.dtype, device=keep.device)
+        if generator is None:
+            uniform = torch.rand_like(keep)
+        else:
+            uniform = torch.rand(keep.shape, generator=generator, dtype=keep.dtype, device=keep.device)
         return uniform.lt_(keep)
     words = torch.empty(size // 4 + 1, dtype=torch.int64)
     words.random_(-(2**63), None, generator=generator)  # all 64 bits
@@ -119,22 +123,27 @@ def histogram(
             [[1, 1, 1, 2]]])
     """
     num_classes = probabilities.shape[-1]
-    size = 2 * num_classes * num_bins
-    eager_cpu = probabilities.is_cpu and not torch.compiler.is_compiling()
-    # torch.bincount takes int32 and is fastest, but waits for the device elsewhere and breaks the graph.
-    integer = torch.int32 if eager_cpu and size < 2**31 else torch.int64
-    offsets = torch.arange(0, size // 2, num_bins, dtype=integer, device=probabilities.device)
-    index = (probabilities * num_bins).clamp_(max=num_bins - 1).to(integer).add_(offsets)
+    size = num_classes * num_bins
+    bins = (probabilities * num_bins).clamp_(max=num_bins - 1)
     if targets.is_floating_point():
         # Adding the largest number below ½ and cutting off is targets >= ½, but faster than to compare.
-        targets = (targets + (0.5 - torch.finfo(targets.dtype).eps / 4)).to(integer)
-    index.add_(targets, alpha=size // 2)
-    if eager_cpu:
-        index = index.flatten() if known is None else index[known]
-        return torch.bincount(index, minlength=size).view(2, num_classes, num_bins)
-    counted = torch.ones_like(index) if known is None else known.to(torch.int64)
-    counts = torch.zeros(size, dtype=torch.int64, device=probabilities.device)
-    return counts.scatter_add_(0, index.flatten(), counted.flatten()).view(2, num_classes, num_bins)
+        targets = (targets + (0.5 - torch.finfo(targets.dtype).eps / 4)).int()
+    if probabilities.is_cpu and not torch.compiler.is_compiling():
+        # torch.bincount is fastest, and takes int32; elsewhere it waits for the device and breaks the graph.
+        index = bins.int().add_(_class_offsets(num_classes, num_bins)).add_(targets, alpha=size)
+        index = index.view(-1) if known is None else index[known]
+        return torch.bincount(index, minlength=2 * size).view(2, num_classes, num_bins)
+    offsets = torch.arange(0, size, num_bins, device=probabilities.device)
+    index = bins.long().add_(offsets).add_(targets, alpha=size)
+    counted = torch.ones_like(index) if known is None else known.long()
+    counts = torch.zeros(2 * size, dtype=torch.int64, device=probabilities.device)
+    return counts.scatter_add_(0, index.view(-1), counted.view(-1)).view(2, num_classes, num_bins)
+
+
+@functools.lru_cache(maxsize=16)
+def _class_offsets(num_classes: int, num_bins: int) -> Tensor:
+    """Where each class's bins begin, (C,) int32 on the CPU: to make it anew is a tenth of a small batch."""
+    return torch.arange(0, num_classes * num_bins, num_bins, dtype=torch.int32)
 
 
 def divergence(counts: Tensor, *, eps: float = EPSILON) -> Tensor:

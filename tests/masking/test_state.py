@@ -148,6 +148,15 @@ class TestCompile:
                 assert 0 < kept < 1
             assert torch.equal(eager.step().target_ratio, compiled.step().target_ratio)
 
+    @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.long)])
+    def test_a_shorter_last_batch(self, targets, backend):
+        eager, compiled = (PartialLabelMasking.from_targets(targets) for _ in range(2))
+        forward = torch.compile(compiled, fullgraph=True, backend=backend)
+        for size in (50, 50, 20, 7):
+            logits = torch.randn(size, 5, requires_grad=True)
+            torch.testing.assert_close(forward(logits, targets[:size]), eager(logits, targets[:size]))
+        assert torch.equal(eager.counts, compiled.counts)
+
     def test_unknown_labels_in_one_graph(self, targets):
         criterion = PartialLabelMasking.from_targets(targets)
         forward = torch.compile(criterion, fullgraph=True, backend="eager")

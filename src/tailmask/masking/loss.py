@@ -204,7 +204,7 @@ class PartialLabelMasking(AdaptiveRatio):
     def _label_weight(self, batch: Batch, *, masked: bool) -> Tensor | None:
         if not masked:
             return None if batch.known is None else batch.known.to(batch.logits.dtype)
-        negatives, positives = self.keep.to(batch.targets.dtype)
+        negatives, positives = self.keep.to(batch.targets.dtype).unbind()
         if batch.known is None:  # the targets are 0 or 1, and lerp gives just its end points
             keep = torch.lerp(negatives, positives, batch.targets)
         else:
