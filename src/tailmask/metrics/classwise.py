@@ -1,0 +1,121 @@
+"""Precision, recall and F1 of each class, from the four counts that are all they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tailmask.metrics.labels import WEIGHTS_BLOCK, as_labels, blocks, check_same_shape, divide, weighted_sums
+
+__all__ = ["Confusion", "confusion"]
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often each class was predicted rightly and wrongly; 0/0 is 0 in everything derived from it.
+
+    Each field has shape (C,), or (B, C) where it was counted under B weightings of the samples; what is
+    derived follows. Confusions of two batches add up to the confusion of both.
+
+    >>> Confusion(*torch.tensor([[3], [1], [2], [4]])).f1
+    tensor([0.6667], dtype=torch.float64)
+    """
+
+    true_positives: Tensor
+    false_positives: Tensor
+    false_negatives: Tensor
+    true_negatives: Tensor
+
+    def __add__(self, other: Confusion) -> Confusion:
+        return Confusion(
+            self.true_positives + other.true_positives,
+            self.false_positives + other.false_positives,
+            self.false_negatives + other.false_negatives,
+            self.true_negatives + other.true_negatives,
+        )
+
+    @property
+    def positives(self) -> Tensor:
+        """Known labels that are present."""
+        return self.true_positives + self.false_negatives
+
+    @property
+    def known(self) -> Tensor:
+        """Known labels, present or absent."""
+        return self.positives + self.false_positives + self.true_negatives
+
+    @property
+    def precision(self) -> Tensor:
+        """Share of the predicted labels that are present."""
+        return divide(self.true_positives, self.true_positives + self.false_positives)
+
+    @property
+    def recall(self) -> Tensor:
+        """Share of the present labels that are predicted."""
+        return divide(self.true_positives, self.positives)
+
+    @property
+    def f1(self) -> Tensor:
+        """Harmonic mean of precision and recall."""
+        wrong = self.false_positives + self.false_negatives
+        return divide(2 * self.true_positives, 2 * self.true_positives + wrong)
+
+    @property
+    def micro_f1(self) -> Tensor:
+        """F1 of all classes' counts taken together; one value, or (B,)."""
+        return self._pooled().f1.squeeze(-1)
+
+    @property
+    def hamming_loss(self) -> Tensor:
+        """Share of the known labels that are predicted wrongly; one value, or (B,)."""
+        pooled = self._pooled()
+        return divide(pooled.false_positives + pooled.false_negatives, pooled.known).squeeze(-1)
+
+    def _pooled(self) -> Confusion:
+        return Confusion(
+            self.true_positives.sum(dim=-1, keepdim=True),
+            self.false_positives.sum(dim=-1, keepdim=True),
+            self.false_negatives.sum(dim=-1, keepdim=True),
+            self.true_negatives.sum(dim=-1, keepdim=True),
+        )
+
+
+def confusion(predictions: Tensor, targets: Tensor, *, weights: Tensor | None = None) -> Confusion:
+    """Count right and wrong predictions of each class, the known labels only.
+
+    `predictions` is boolean, (N, C); `targets` is 1, 0, or −1 or NaN where unknown. `weights`, of shape
+    (B, N), counts each sample as often as a row says and gives counts of shape (B, C): with the
+    multiplicities of B bootstrap resamples, all of them cost a few matrix products.
+
+    >>> predictions = torch.tensor([[True, True], [False, True], [True, False]])
+    >>> targets = torch.tensor([[1, 0], [1, 1], [1, -1]])
+    >>> counts = confusion(predictions, targets)
+    >>> counts.true_positives, counts.false_positives, counts.false_negatives
+    (tensor([2, 1]), tensor([0, 1]), tensor([1, 0]))
+    >>> confusion(predictions, targets, weights=torch.tensor([[1, 1, 1], [0, 3, 0]])).recall
+    tensor([[0.6667, 1.0000],
+            [0.0000, 1.0000]], dtype=torch.float64)
+    """
+    labels = as_labels(targets)
+    check_same_shape(predictions, labels, name="predictions")
+    predictions = predictions.to(torch.bool)
+    num_samples, num_classes = labels.shape
+    if weights is not None:
+        parts = []
+        for columns in blocks(num_classes, 4 * num_samples, size=WEIGHTS_BLOCK):
+            cells = torch.cat(_cells(predictions[:, columns], labels[:, columns]), dim=1)  # (N, 4c)
+            parts.append(weighted_sums(weights, cells).view(len(weights), 4, -1))
+        return Confusion(*torch.cat(parts, dim=-1).unbind(dim=1))
+    counts = torch.zeros(4, num_classes, dtype=torch.int64, device=labels.device)
+    for rows in blocks(num_samples, num_classes):
+        for count, cell in zip(counts, _cells(predictions[rows], labels[rows]), strict=True):
+            count += torch.count_nonzero(cell, dim=0)
+    return Confusion(*counts)
+
+
+def _cells(predictions: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Where each of the four outcomes is, in the order of Confusion's fields."""
+    present, absent = labels == 1, labels == 0
+    return predictions & present, predictions & absent, ~predictions & present, ~predictions & absent

@@ -1,0 +1,230 @@
+"""All measures of a model on a test set, by one call; and again under resampled test sets, quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from tailmask.metrics.classwise import Confusion, confusion
+from tailmask.metrics.curve import average_precision
+from tailmask.metrics.groups import class_groups
+from tailmask.metrics.labels import as_labels, as_scores, check_same_shape
+from tailmask.metrics.ranking import ranking_measures
+from tailmask.metrics.reliability import brier_score, calibration_error
+from tailmask.metrics.report import Report
+from tailmask.metrics.samplewise import exact_match, mean_over_samples, sample_f1
+
+__all__ = ["Activation", "Evaluation", "averages", "evaluate"]
+
+Activation = Literal["sigmoid", "softmax", "none"]
+
+
+def evaluate(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    train_positives: Tensor | None = None,
+    thresholds: float | Tensor = 0.5,
+    activation: Activation = "sigmoid",
+    single_label: bool = False,
+    rarest: Sequence[int] = (),
+    frequent: Sequence[int] = (),
+    ks: Sequence[int] = (1, 3, 5),
+) -> Report:
+    """Every measure of this package for one model and test set; `Evaluation` says what each is.
+
+    >>> logits = torch.tensor([[2.0, -1.0], [1.0, 3.0], [-2.0, -0.5]])
+    >>> targets = torch.tensor([[1, 0], [0, 1], [0, 1]])
+    >>> report = evaluate(logits, targets, train_positives=torch.tensor([90, 10]), rarest=(1,))
+    >>> report.summary["f1"], report.summary["recall_rarest_1"], report.summary["exact_match"]
+    (0.6666666666666666, 0.5, 0.3333333333333333)
+    >>> report.per_class["precision"]
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+    """
+    return Evaluation(
+        logits,
+        targets,
+        train_positives=train_positives,
+        thresholds=thresholds,
+        activation=activation,
+        single_label=single_label,
+        rarest=rarest,
+        frequent=frequent,
+        ks=ks,
+    ).report()
+
+
+class Evaluation:
+    """A model's outputs on a test set, ready to be measured, also under resampled test samples.
+
+    Unknown targets (−1 or NaN) are left out of everything; a sample without a known label is left out as a
+    whole. In the summary stand
+
+    - `precision`, `recall`, `f1`: means over all classes, 0/0 being 0, as in the paper (a class that is never
+      present in the test data counts with recall 0); `ap`: the mean average precision over the classes that
+      are present at all;
+    - the same over groups of classes by training counts, if `train_positives` (C,) is given: `f1_tail`,
+      `recall_rarest_3`, `precision_frequent_5`, … (see `class_groups`);
+    - `micro_f1`, `sample_f1`, `exact_match`, `hamming_loss`;
+    - `precision_at_k`, `ndcg_at_k` (for the `ks` up to the number of classes) and `ranking_loss`, over the
+      samples with a present label;
+    - `ece`, `brier`: calibration, averaged over classes, and `ece_pooled` over all labels at once.
+
+    A label is predicted where its probability is at least its threshold. Single-label data (`targets` one-hot
+    or class indices (N,)) are predicted by arg max and have, in place of the third and fourth item, `error`
+    over samples, `error_balanced` over the classes that are present (the paper's "average error across all
+    classes"), `error_rarest_5` and so on, and `ece_top`, the calibration error of the predicted class alone.
+
+    `activation` turns `logits` into probabilities; with `"none"` they are probabilities already. Ranks are
+    taken from logits, where probabilities near one would be equal by rounding.
+
+    >>> evaluation = Evaluation(torch.tensor([[3.0, -1.0], [-1.0, 2.0]]), torch.tensor([[1, 1], [0, 1]]))
+    >>> evaluation.report().summary["recall"]
+    0.75
+    >>> evaluation.resample(torch.tensor([[1, 1], [0, 2]]))["recall"]
+    tensor([0.7500, 0.5000], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        logits: Tensor,
+        targets: Tensor,
+        *,
+        train_positives: Tensor | None = None,
+        thresholds: float | Tensor = 0.5,
+        activation: Activation = "sigmoid",
+        single_label: bool = False,
+        rarest: Sequence[int] = (),
+        frequent: Sequence[int] = (),
+        ks: Sequence[int] = (1, 3, 5),
+    ) -> None:
+        scores = as_scores(logits)
+        num_classes = scores.shape[1]
+        self.single_label = single_label
+        self.labels = _one_label_each(targets, num_classes) if single_label else as_labels(targets)
+        check_same_shape(scores, self.labels, name="logits")
+        self.scores, self.probabilities = _activate(scores, activation)
+        self.train_positives = train_positives
+        self.groups = _groups(train_positives, num_classes, rarest=rarest, frequent=frequent)
+        self.samples: dict[str, Tensor] = {}  # measures with one value for each sample, (N,)
+        if single_label:
+            self.predictions = torch.zeros_like(self.labels, dtype=torch.bool)
+            self.predictions.scatter_(1, self.scores.argmax(dim=1, keepdim=True), True)
+            self.samples["error"] = 1.0 - exact_match(self.predictions, self.labels)
+        else:
+            if isinstance(thresholds, Tensor) and thresholds.shape not in ((), (num_classes,)):
+                shape = tuple(thresholds.shape)
+                raise ValueError(f"thresholds must be one number or of shape ({num_classes},), got {shape}")
+            self.predictions = self.probabilities >= thresholds
+            self.samples["exact_match"] = exact_match(self.predictions, self.labels)
+            self.samples["sample_f1"] = sample_f1(self.predictions, self.labels)
+            usable = [k for k in ks if k <= num_classes]
+            self.samples |= ranking_measures(self.scores, self.labels, ks=usable)
+
+    def report(self) -> Report:
+        """All measures."""
+        counts = confusion(self.predictions, self.labels)
+        per_class = self._per_class(counts, None)
+        summary = self._summary(counts, per_class, None)
+        per_class["ece"], pooled = calibration_error(self.probabilities, self.labels)
+        per_class["brier"] = brier_score(self.probabilities, self.labels)
+        summary |= averages({name: per_class[name] for name in ("ece", "brier")}) | {"ece_pooled": pooled}
+        if self.single_label:
+            confidence, predicted = self.probabilities.max(dim=1, keepdim=True)
+            summary["ece_top"] = calibration_error(confidence, self.labels.gather(1, predicted))[1]
+        per_class["positives"] = counts.positives
+        if self.train_positives is not None:
+            per_class["train_positives"] = self.train_positives
+        return Report({name: float(value) for name, value in summary.items()}, per_class)
+
+    def resample(self, weights: Tensor) -> dict[str, Tensor]:
+        """The summary under each row of `weights` (B, N), as tensors (B,): all of it but the calibration.
+
+        A row says how often each sample counts; `bootstrap_weights` draws them. The thresholds stay.
+        """
+        counts = confusion(self.predictions, self.labels, weights=weights)
+        return self._summary(counts, self._per_class(counts, weights), weights)
+
+    def _per_class(self, counts: Confusion, weights: Tensor | None) -> dict[str, Tensor]:
+        values = {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1}
+        values["ap"] = average_precision(self.scores, self.labels, weights=weights)
+        if self.single_label:
+            values["error"] = (1.0 - counts.recall).masked_fill(counts.positives == 0, torch.nan)
+        return values
+
+    def _summary(
+        self, counts: Confusion, per_class: dict[str, Tensor], weights: Tensor | None
+    ) -> dict[str, Tensor]:
+        summary = averages(per_class)
+        if self.single_label:
+            summary["error_balanced"] = summary.pop("error")
+        else:
+            summary |= {"micro_f1": counts.micro_f1, "hamming_loss": counts.hamming_loss}
+        means = mean_over_samples(torch.stack(list(self.samples.values()), dim=1), weights=weights)
+        summary |= dict(zip(self.samples, means.unbind(dim=-1), strict=True))
+        for group, classes in self.groups.items():
+            summary |= {f"{name}_{group}": value for name, value in averages(per_class, classes).items()}
+        return summary
+
+
+def averages(per_class: Mapping[str, Tensor], classes: Tensor | None = None) -> dict[str, Tensor]:
+    """Means of measures (…, C) over all classes or those given, over the values that are not NaN.
+
+    >>> averages({"ap": torch.tensor([1.0, 0.5, torch.nan])})
+    {'ap': tensor(0.7500)}
+    """
+    return {
+        name: (values if classes is None else values[..., classes.to(values.device)]).nanmean(dim=-1)
+        for name, values in per_class.items()
+    }
+
+
+def _activate(scores: Tensor, activation: Activation) -> tuple[Tensor, Tensor]:
+    """Scores to rank by, and probabilities."""
+    if activation == "sigmoid":
+        return scores, scores.sigmoid()
+    if activation == "softmax":
+        # Its logarithm keeps what rounds to 0 or 1 apart; bare logits of two samples can't be compared.
+        logarithms = scores.log_softmax(dim=1)
+        return logarithms, logarithms.exp()
+    if activation == "none":
+        if scores.numel() and not (scores.amin() >= 0.0 and scores.amax() <= 1.0):
+            raise ValueError(
+                "probabilities must lie between 0 and 1: pass activation='sigmoid' or 'softmax' for logits"
+            )
+        return scores, scores
+    raise ValueError(f"activation must be 'sigmoid', 'softmax' or 'none', got {activation!r}")
+
+
+def _one_label_each(targets: Tensor, num_classes: int) -> Tensor:
+    """Single-label targets as rows of labels (N, C): one 1, or all −1 where the class is unknown."""
+    if targets.ndim == 1:
+        if targets.is_floating_point() or bool((targets >= num_classes).any()):
+            raise ValueError(f"class indices must be integers below {num_classes}, or −1 where unknown")
+        targets = targets.unsqueeze(1) == torch.arange(num_classes, device=targets.device)
+    present = as_labels(targets) == 1
+    number = torch.count_nonzero(present, dim=1)
+    if bool((number > 1).any()):
+        raise ValueError(
+            f"single-label targets must have one present class a sample, got one with {int(number.max())}: "
+            "evaluate with single_label=False"
+        )
+    return present.to(torch.int8).masked_fill_(number.eq(0).unsqueeze(1), -1)
+
+
+def _groups(
+    train_positives: Tensor | None, num_classes: int, *, rarest: Sequence[int], frequent: Sequence[int]
+) -> dict[str, Tensor]:
+    if train_positives is None:
+        if rarest or frequent:
+            raise ValueError("the rarest and most frequent classes need train_positives, the training counts")
+        return {}
+    if train_positives.shape != (num_classes,):
+        raise ValueError(
+            f"train_positives must have shape ({num_classes},), got {tuple(train_positives.shape)}: "
+            "did the counts come from another data set?"
+        )
+    return class_groups(train_positives, rarest=rarest, frequent=frequent)

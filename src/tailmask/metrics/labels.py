@@ -1,0 +1,126 @@
+"""What every measure starts from: labels that may be unknown, scores, and passes of bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["as_labels", "as_scores", "blocks", "check_same_shape", "divide", "sort_rows", "weighted_sums"]
+
+# Temporaries hold about this many numbers at once, whatever the size of the test set: few enough to stay in
+# the cache. Blocks of sample weights are wider, as each pays for a pass over the test set.
+BLOCK = 2**19
+WEIGHTS_BLOCK = 2**22
+
+
+def as_labels(targets: Tensor) -> Tensor:
+    """Targets (N, C) as int8: 1 present, 0 absent, −1 unknown (−1 or NaN); soft ones by their side of 0.5.
+
+    >>> as_labels(torch.tensor([[1.0, 0.0, -1.0], [0.7, 0.2, torch.nan]]))
+    tensor([[ 1,  0, -1],
+            [ 1,  0, -1]], dtype=torch.int8)
+    """
+    if targets.ndim != 2:
+        raise ValueError(
+            f"targets must have shape (N, C), got {tuple(targets.shape)}: make class indices one-hot"
+        )
+    if targets.dtype == torch.bool:
+        return targets.to(torch.int8)
+    if targets.numel() and _out_of_range(targets):
+        raise ValueError("targets must be 0, 1 or between, or −1 or NaN where unknown: found other values")
+    if targets.dtype == torch.int8:
+        return targets
+    if not targets.is_floating_point():
+        return targets.to(torch.int8)
+    return targets.ge(0.5).to(torch.int8).masked_fill_(~targets.ge(0.0), -1)  # NaN ≥ 0 is false
+
+
+def _out_of_range(targets: Tensor) -> bool:
+    if not targets.is_floating_point():
+        return bool(targets.amin() < -1) or bool(targets.amax() > 1)
+    return bool((targets.gt(1.0) | (targets.lt(0.0) & targets.ne(-1.0))).any())
+
+
+def as_scores(scores: Tensor) -> Tensor:
+    """Scores (N, C) in float32 or float64, finite: an infinite score becomes the largest one that is not.
+
+    >>> as_scores(torch.tensor([[0.5, -torch.inf]]))
+    tensor([[ 5.0000e-01, -3.4028e+38]])
+    """
+    if scores.ndim != 2:
+        raise ValueError(f"scores must have shape (N, C), got {tuple(scores.shape)}")
+    scores = scores.detach()
+    if scores.dtype not in (torch.float32, torch.float64):
+        scores = scores.to(torch.float32)
+    if scores.numel() == 0:
+        return scores
+    low, high = scores.aminmax()  # NaN if any score is
+    if bool(low.isnan()):
+        number = int(scores.isnan().sum())
+        raise ValueError(f"scores must be numbers, got {number} NaN: did the training diverge?")
+    if bool(low.isinf()) or bool(high.isinf()):
+        limits = torch.finfo(scores.dtype)
+        return scores.clamp(limits.min, limits.max)
+    return scores
+
+
+def check_same_shape(first: Tensor, targets: Tensor, *, name: str = "scores") -> None:
+    """Refuse two tensors of different shapes."""
+    if first.shape != targets.shape:
+        shapes = f"{tuple(first.shape)} and {tuple(targets.shape)}"
+        raise ValueError(f"{name} and targets must have the same shape, got {shapes}")
+
+
+def blocks(total: int, width: int, *, size: int = BLOCK) -> Iterator[slice]:
+    """Slices that cover `total` rows (or columns) of `width` numbers each, about `size` numbers at a time.
+
+    >>> list(blocks(5, 10, size=20))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = max(1, size // max(1, width))
+    return (slice(start, min(start + step, total)) for start in range(0, total, step))
+
+
+def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """Quotient in float64, with 0/0 = 0.
+
+    >>> divide(torch.tensor([1, 0]), torch.tensor([4, 0]))
+    tensor([0.2500, 0.0000], dtype=torch.float64)
+    """
+    quotient = numerator.to(torch.float64) / denominator
+    return quotient.masked_fill(denominator == 0, 0.0)
+
+
+def sort_rows(values: Tensor) -> Tensor:
+    """Each row in ascending order, without the permutation.
+
+    >>> sort_rows(torch.tensor([[3.0, 1.0, 2.0]]))
+    tensor([[1., 2., 3.]])
+    """
+    if values.device.type == "cpu":
+        # NumPy sorts values alone with vector instructions, some eight times as fast as torch.sort, which
+        # always carries the indices along.
+        return torch.from_numpy(np.sort(values.numpy(), axis=1))
+    return values.sort(dim=1).values
+
+
+def weighted_sums(weights: Tensor, values: Tensor) -> Tensor:
+    """Sums of `values` (N, M) over the samples under each row of `weights` (B, N), shape (B, M), float64.
+
+    Products run in float32: sums of whole multiplicities are exact up to 2²⁴.
+
+    >>> weighted_sums(torch.tensor([[1, 1], [2, 0]]), torch.tensor([[1.0, 0.0], [0.5, 1.0]]))
+    tensor([[1.5000, 1.0000],
+            [2.0000, 0.0000]], dtype=torch.float64)
+    """
+    if weights.ndim != 2 or weights.shape[1] != len(values):
+        raise ValueError(
+            f"weights must have shape (B, {len(values)}), a row for each resample, got {tuple(weights.shape)}"
+        )
+    values = values.to(torch.float32)
+    pieces = blocks(len(weights), len(values), size=WEIGHTS_BLOCK)
+    parts = [weights[rows].to(torch.float32) @ values for rows in pieces]
+    return torch.cat(parts).to(torch.float64) if parts else values.new_zeros(0, values.shape[1])

@@ -1,0 +1,107 @@
+"""How well the labels of a sample are ordered: precision and nDCG of its first k, and ranking loss.
+
+These compare scores of different classes within one sample, which no per-class threshold can change. They
+are defined for samples with a known label that is present (the ranking loss also needs an absent one); the
+others get NaN and are left out of means. Classes with equal scores share the places that they take up,
+which gives the mean over all ways to order them, whatever the order of the classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tailmask.metrics.labels import as_labels, as_scores, blocks, check_same_shape, sort_rows
+
+__all__ = ["ndcg_at", "precision_at", "ranking_loss", "ranking_measures"]
+
+
+def precision_at(scores: Tensor, targets: Tensor, k: int) -> Tensor:
+    """Share of the k highest-scored known labels of each sample that are present (P@k), shape (N,).
+
+    >>> precision_at(torch.tensor([[0.9, 0.8, 0.1]]), torch.tensor([[1, 0, 1]]), 2)
+    tensor([0.5000], dtype=torch.float64)
+    """
+    return ranking_measures(scores, targets, ks=(k,))[f"precision_at_{k}"]
+
+
+def ndcg_at(scores: Tensor, targets: Tensor, k: int) -> Tensor:
+    """Discounted gain of the k highest-scored known labels over the best possible one (nDCG@k), shape (N,).
+
+    A present label in place i gains 1 / log₂(i + 1) (Järvelin and Kekäläinen, 2002).
+
+    >>> ndcg_at(torch.tensor([[0.9, 0.8, 0.1]]), torch.tensor([[0, 1, 0]]), 2)
+    tensor([0.6309], dtype=torch.float64)
+    """
+    return ranking_measures(scores, targets, ks=(k,))[f"ndcg_at_{k}"]
+
+
+def ranking_loss(scores: Tensor, targets: Tensor) -> Tensor:
+    """Share of a sample's pairs of a present and an absent label that are not in that order, shape (N,).
+
+    A pair with equal scores counts as out of order, as in scikit-learn's `label_ranking_loss`.
+
+    >>> ranking_loss(torch.tensor([[0.9, 0.8, 0.1, 0.1]]), torch.tensor([[1, 0, 1, 0]]))
+    tensor([0.5000], dtype=torch.float64)
+    """
+    return ranking_measures(scores, targets, ks=())["ranking_loss"]
+
+
+def ranking_measures(scores: Tensor, targets: Tensor, *, ks: Sequence[int] = (1, 3, 5)) -> dict[str, Tensor]:
+    """All measures of this file in one pass: `precision_at_k`, `ndcg_at_k` and `ranking_loss`, each (N,).
+
+    >>> sorted(ranking_measures(torch.rand(2, 3), torch.eye(3)[:2], ks=(1, 2)))
+    ['ndcg_at_1', 'ndcg_at_2', 'precision_at_1', 'precision_at_2', 'ranking_loss']
+    """
+    scores, labels = as_scores(scores), as_labels(targets)
+    check_same_shape(scores, labels)
+    num_samples, num_classes = scores.shape
+    for k in ks:
+        if not 1 <= k <= num_classes:
+            raise ValueError(f"k must lie between 1 and the number of classes, {num_classes}, got {k}")
+    names = [f"{name}_at_{k}" for k in ks for name in ("precision", "ndcg")] + ["ranking_loss"]
+    values = torch.empty(len(names), num_samples, dtype=torch.float64, device=scores.device)
+    for rows in blocks(num_samples, num_classes):
+        known, present = labels[rows] >= 0, labels[rows] == 1
+        ranked = scores[rows].masked_fill(~known, -torch.inf)  # below all that are known
+        num_known, num_present = (torch.count_nonzero(mask, dim=1) for mask in (known, present))
+        measures = [_inverted_pairs(ranked, present) / (num_present * (num_known - num_present))]
+        if ks:
+            relevance = _expected_relevance(ranked, present, max(ks))  # (n, max k)
+            places = torch.arange(1, max(ks) + 1, dtype=torch.float64, device=scores.device)
+            gain, discount = relevance.cumsum(dim=1), 1.0 / torch.log2(places + 1.0)
+            discounted, ideal = (relevance * discount).cumsum(dim=1), discount.cumsum(dim=0)
+            at_k = []
+            for k in ks:
+                at_k.append(gain[:, k - 1] / num_known.clamp(max=k))
+                at_k.append(discounted[:, k - 1] / ideal[num_present.clamp(1, k) - 1])
+            measures = at_k + measures
+        values[:, rows] = torch.stack(measures).masked_fill(num_present == 0, torch.nan)
+    return dict(zip(names, values, strict=True))
+
+
+def _expected_relevance(ranked: Tensor, present: Tensor, k: int) -> Tensor:
+    """Chance that the label in each of the first k places is present, over random orders of ties, (N, k)."""
+    top, index = ranked.topk(k, dim=1)
+    hits = present.gather(1, index).to(torch.float64)
+    tied = (top.unsqueeze(2) == top.unsqueeze(1)).to(torch.float64)  # (N, k, k)
+    relevance = (tied * hits.unsqueeze(1)).sum(dim=2) / tied.sum(dim=2)
+    # A tie at the last place may go on beyond it, so it is counted over all classes.
+    border = ranked == top[:, -1:]
+    border_relevance = torch.count_nonzero(border & present, dim=1) / torch.count_nonzero(border, dim=1)
+    return torch.where(top == top[:, -1:], border_relevance.to(torch.float64).unsqueeze(1), relevance)
+
+
+def _inverted_pairs(ranked: Tensor, present: Tensor) -> Tensor:
+    """Number of pairs of a present label and an absent one that scores at least as high, (N,)."""
+    num_classes = ranked.shape[1]
+    most = int(torch.count_nonzero(present, dim=1).max()) if len(ranked) else 0
+    ordered = sort_rows(ranked)
+    # Ascending, with −∞ in front where a sample has fewer than the most: those find no place in the sums.
+    positives = sort_rows(ranked.masked_fill(~present, -torch.inf))[:, num_classes - most :].contiguous()
+    # How many labels, and how many present ones, have the score of each present one or a higher score.
+    at_or_above = num_classes - torch.searchsorted(ordered, positives)
+    hits = most - torch.searchsorted(positives, positives)
+    return (at_or_above - hits).masked_fill(positives == -torch.inf, 0).sum(dim=1)

@@ -1,0 +1,67 @@
+"""Measures with one value for each sample; NaN marks one that says nothing and is left out of the mean."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tailmask.metrics.labels import as_labels, blocks, check_same_shape, divide, weighted_sums
+
+__all__ = ["exact_match", "mean_over_samples", "sample_f1"]
+
+
+def exact_match(predictions: Tensor, targets: Tensor) -> Tensor:
+    """Whether all known labels of each sample are predicted rightly (0-1 accuracy), shape (N,).
+
+    NaN for a sample without a known label.
+
+    >>> predictions = torch.tensor([[True, False], [True, True], [True, True]])
+    >>> exact_match(predictions, torch.tensor([[1, 0], [1, 0], [1, -1]]))
+    tensor([1., 0., 1.], dtype=torch.float64)
+    """
+    labels = as_labels(targets)
+    check_same_shape(predictions, labels, name="predictions")
+    values = torch.empty(len(labels), dtype=torch.float64, device=labels.device)
+    for rows in blocks(*labels.shape):
+        known = labels[rows] >= 0
+        wrong = known & (predictions[rows].to(torch.bool) != (labels[rows] == 1))
+        values[rows] = (~wrong.any(dim=1)).to(values.dtype).masked_fill(~known.any(dim=1), torch.nan)
+    return values
+
+
+def sample_f1(predictions: Tensor, targets: Tensor) -> Tensor:
+    """F1 of the labels of each sample, shape (N,); 0 where none is present and none predicted.
+
+    NaN for a sample without a known label.
+
+    >>> predictions = torch.tensor([[True, True, False], [False, False, False]])
+    >>> sample_f1(predictions, torch.tensor([[1, 0, 0], [0, 0, 0]]))
+    tensor([0.6667, 0.0000], dtype=torch.float64)
+    """
+    labels = as_labels(targets)
+    check_same_shape(predictions, labels, name="predictions")
+    values = torch.empty(len(labels), dtype=torch.float64, device=labels.device)
+    for rows in blocks(*labels.shape):
+        known, present = labels[rows] >= 0, labels[rows] == 1
+        predicted = predictions[rows].to(torch.bool) & known
+        hits = torch.count_nonzero(predicted & present, dim=1)
+        sizes = torch.count_nonzero(predicted, dim=1) + torch.count_nonzero(present, dim=1)
+        values[rows] = divide(2 * hits, sizes).masked_fill(~known.any(dim=1), torch.nan)
+    return values
+
+
+def mean_over_samples(values: Tensor, *, weights: Tensor | None = None) -> Tensor:
+    """Means of measures (N, M) over the samples where they are not NaN, (M,); with `weights` (B, N), (B, M).
+
+    NaN where no sample is left.
+
+    >>> values = torch.tensor([[1.0], [0.0], [torch.nan]])
+    >>> mean_over_samples(values, weights=torch.tensor([[1, 1, 1], [3, 1, 0]]))
+    tensor([[0.5000],
+            [0.7500]], dtype=torch.float64)
+    """
+    if weights is None:
+        return values.to(torch.float64).nanmean(dim=0)
+    columns = torch.cat([values.nan_to_num(nan=0.0), (~values.isnan()).to(values.dtype)], dim=1)
+    total, number = weighted_sums(weights, columns).chunk(2, dim=1)
+    return total / number
