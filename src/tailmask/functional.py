@@ -79,28 +79,28 @@ def keep_probability(class_ratio: Tensor, target_ratio: Tensor) -> Tensor:
 def draw(keep: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Mask g of zeros and ones: each entry is one with the probability that `keep` gives it (Eq. 3).
 
-    The mask has the dtype of `keep`. Large ones in eager mode on the CPU come from 16 random bits an entry
-    and 8 more that all share: each probability is right to 2⁻²⁴, at a third of `torch.rand`'s cost.
+    The mask has the dtype of `keep`, to be multiplied with a loss.
 
     >>> draw(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
     tensor([[1., 0.],
             [1., 0.]])
     """
-    size = keep.numel()
-    if torch.compiler.is_compiling() or size < 2**14 or not keep.is_cpu:
+    return _uniform(keep, generator).lt_(keep)
+
+
+def _uniform(like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Random numbers from [0, 1) on a grid of 2⁻²⁴, of the shape of `like`."""
+    size = like.numel()
+    if torch.compiler.is_compiling() or not like.is_cpu or like.dtype != torch.float32 or size < 2**14:
         if generator is None:
-            uniform = torch.rand_like(keep)
-        else:
-            uniform = torch.rand(keep.shape, generator=generator, dtype=keep.dtype, device=keep.device)
-        return uniform.lt_(keep)
+            return torch.rand_like(like)
+        return torch.rand(like.shape, generator=generator, dtype=like.dtype, device=like.device)
+    # A third of torch.rand's cost: 16 random bits an entry, the lowest 8 shared by all of them.
     words = torch.empty(size // 4 + 1, dtype=torch.int64)
     words.random_(-(2**63), None, generator=generator)  # all 64 bits
     bits = words.view(torch.int16)
-    shared = (int(bits[-1]) & 255) / 256
-    # u = (bits + 2¹⁵ + shared) / 2¹⁶ is uniform. Rather than shift every u, shift what it is compared with:
-    # u < keep where bits < 2¹⁶ keep − 2¹⁵ − shared, which is always so for a keep of 1, and never for 0.
-    threshold = (keep * 2**16).sub_(2**15 + shared)
-    return bits[:size].view(keep.shape).to(keep.dtype).lt_(threshold)
+    shared = torch.tensor(0.5 + (int(bits[-1]) & 255) * 2.0**-24)
+    return torch.add(shared, bits[:size].view(like.shape), alpha=2**-16)
 
 
 def histogram(
