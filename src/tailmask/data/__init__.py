@@ -22,6 +22,10 @@ NAMED = {
     "multimnist": "tailmask.data.multimnist:load_multimnist",
     "cifar10-lt": "tailmask.data.cifar:load_cifar10",
     "cifar100-lt": "tailmask.data.cifar:load_cifar100",
+    "coco": "tailmask.data.coco:load_coco",
+    "coco-mlt": "tailmask.data.coco:load_coco_mlt",
+    "voc-mlt": "tailmask.data.coco:load_voc_mlt",
+    "goemotions": "tailmask.data.goemotions:load_goemotions",
 }
 
 _LAZY = {"Dataset": "dataset", "Split": "dataset", "Encoder": "encoders"}
@@ -38,6 +42,11 @@ def load(name_or_path: str | Path, options: DataOptions | None = None) -> Datase
     name = str(name_or_path)
     if name in NAMED:
         return _function(NAMED[name])(options)
+    path = Path(name_or_path)
+    if path.exists():
+        from tailmask.data.own import load_file
+
+        return load_file(path, options)
     raise UserError(f"there is no data set and no file called {name!r}: {nearest(name, NAMED)}")
 
 

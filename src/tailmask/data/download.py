@@ -136,8 +136,7 @@ def provide(remotes: Iterable[Remote], options: DataOptions) -> Path:
         try:
             _fetch(remote, root)
         except OSError as error:  # requests' errors are OSErrors too
-            reason = f"{type(error).__name__}: {error}".splitlines()[0][:120]
-            sentence = f"{listing(missing)} is not there and cannot be downloaded ({reason})"
+            sentence = f"{listing(missing)} is not there and cannot be downloaded ({type(error).__name__})"
             raise UserError(f"{sentence}: {_by_hand(remote, root)}") from error
     return root
 
@@ -150,6 +149,7 @@ def _by_hand(remote: Remote, root: Path) -> str:
 
 def _fetch(remote: Remote, root: Path) -> None:
     pooch = require("pooch", extra="cli")
+    pooch.get_logger().setLevel("WARNING")  # the bar says that it downloads
     name = PurePosixPath(remote.url).name
     with DownloadBar(name) as bar:
         downloader = pooch.HTTPDownloader(progressbar=bar, timeout=30)

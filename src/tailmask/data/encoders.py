@@ -15,7 +15,9 @@ from tailmask.errors import UserError
 __all__ = ["Encoder"]
 
 _KINDS = {
+    "arrays": "tailmask.data.arrays:ArrayEncoder",
     "images": "tailmask.data.image_encoder:ImageEncoder",
+    "table": "tailmask.data.table_encoder:TableEncoder",
 }
 
 

@@ -7,11 +7,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
 from tailmask.data.encoders import Encoder
+from tailmask.data.image_files import decode
+from tailmask.data.images import normalize_images
+from tailmask.data.npz import Npz
+from tailmask.errors import UserError
 
-__all__ = ["ImageEncoder"]
+__all__ = ["ImageEncoder", "resize", "to_pixels"]
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
 @dataclass(frozen=True)
@@ -23,11 +33,12 @@ class ImageEncoder(Encoder):
     width: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    key: str = "X"  # what the images are called in an .npz file
 
     kind = "images"
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, int, int]:
         return (self.channels, self.height, self.width)
 
     def to_json(self) -> dict[str, Any]:
@@ -35,8 +46,78 @@ class ImageEncoder(Encoder):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ImageEncoder:
-        fields = {name: value[name] for name in ("channels", "height", "width")}
+        fields = {name: value[name] for name in ("channels", "height", "width", "key")}
         return cls(**fields, mean=tuple(value["mean"]), std=tuple(value["std"]))
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
-        raise NotImplementedError
+        """Images (B, channels, height, width) of an .npz file, one image, a folder, or a list of images."""
+        for pixels in self._pixels(path, batch_size):
+            yield normalize_images(pixels, self.mean, self.std)
+
+    def _pixels(self, path: Path, batch_size: int) -> Iterator[Tensor]:
+        if path.suffix.lower() == ".npz":
+            file = Npz(path)
+            file.require(self.key, "--inputs")
+            for values in file.rows(self.key, batch_size):
+                pixels = to_pixels(values, f"{path}: {self.key!r}")
+                if pixels.shape[1] != self.channels:
+                    raise UserError(
+                        f"{path} must hold images of {self.channels} channels, got {pixels.shape[1]}"
+                    )
+                yield resize(pixels, self.height, self.width)
+            return
+        names = _listed(path)
+        for start in range(0, len(names), batch_size):
+            images = [decode(name, self.shape) for name in names[start : start + batch_size]]
+            yield torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
+
+
+def _listed(path: Path) -> list[Path]:
+    if path.is_dir():
+        names = sorted(inner for inner in path.iterdir() if inner.suffix.lower() in SUFFIXES)
+        if not names:
+            raise UserError(f"there are no images in the folder {path}")
+        return names
+    if path.suffix.lower() in SUFFIXES:
+        return [path]
+    from tailmask.data.manifest import listed_images
+
+    return listed_images(path)
+
+
+def to_pixels(values: NDArray[Any], where: object) -> Tensor:
+    """Images (N, channels, height, width) in uint8 from an array (N, H, W), (N, H, W, C) or (N, C, H, W).
+
+    The array holds uint8, or floats in [0, 1].
+
+    >>> to_pixels(np.zeros((2, 8, 6, 3), dtype=np.uint8), "X").shape
+    torch.Size([2, 3, 8, 6])
+    """
+    if values.dtype.kind == "f" and values.ndim in (3, 4) and ((values >= 0) & (values <= 1)).all():
+        values = np.rint(values * 255).astype(np.uint8)
+    if values.dtype != np.uint8 or values.ndim not in (3, 4):
+        raise UserError(
+            f"{where} must be rows of numbers, or images as uint8 or floats in [0, 1], "
+            f"got {values.dtype} of shape {tuple(values.shape)}"
+        )
+    pixels = torch.from_numpy(np.ascontiguousarray(values))
+    if pixels.ndim == 3:
+        return pixels[:, None]
+    if pixels.shape[3] in (1, 3, 4):
+        return pixels.permute(0, 3, 1, 2)
+    if pixels.shape[1] in (1, 3, 4):
+        return pixels
+    raise UserError(f"{where} must be images of 1, 3 or 4 channels, got shape {tuple(values.shape)}")
+
+
+def resize(pixels: Tensor, height: int, width: int) -> Tensor:
+    """Images (N, channels, height, width) in uint8, smoothed where they shrink."""
+    if pixels.shape[2:] == (height, width):
+        return pixels.contiguous()
+    pieces = [
+        F.interpolate(
+            piece.contiguous(), (height, width), mode="bilinear", antialias=True, align_corners=False
+        )
+        for piece in torch.split(pixels, 1024)
+    ]
+    return torch.cat(pieces)

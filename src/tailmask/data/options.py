@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 __all__ = ["DataOptions"]
 
@@ -26,6 +27,7 @@ class DataOptions:
         inputs: name of the inputs in an .npz file
         targets: name of the targets in an .npz file
         image_size: side in pixels that images are scaled to
+        augment: how training varies your images: none, crop, or crop+flip; crop where left out
         images: folder of the images in a manifest or COCO file; the file's own where left out
         test_file: file with the test split, in the same format
         validation_file: file with the validation split, in the same format
@@ -49,6 +51,7 @@ class DataOptions:
     inputs: str = "X"
     targets: str = "Y"
     image_size: int | None = None
+    augment: Literal["none", "crop", "crop+flip"] | None = None
     images: Path | None = None
     test_file: Path | None = None
     validation_file: Path | None = None

@@ -1,0 +1,156 @@
+"""Rows of numbers: standardised where they are dense, scaled where they are sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tailmask.data.encoders import Encoder
+from tailmask.data.npz import Npz
+from tailmask.data.options import DataOptions
+from tailmask.errors import UserError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["ArrayEncoder", "ArrayRows"]
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Features (N, F) as they were read: a NumPy array, NaN where a value is missing, or CSR."""
+
+    values: NDArray[Any] | csr_array
+    key: str = "X"  # what they are called in an .npz file
+    names: tuple[str, ...] | None = None  # what the features are called in an ARFF file
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    def fit(self, index: NDArray[np.int64], options: DataOptions) -> ArrayEncoder:
+        """The encoder with the statistics of the rows in `index`."""
+        if isinstance(self.values, np.ndarray):
+            mean, scale = _moments(self.values, index)
+        else:
+            largest = abs(self.values[index]).max(axis=0)
+            mean, scale = None, np.asarray(largest.toarray(), dtype=np.float64).reshape(-1)
+        scale = np.where(scale > 0, scale, 1.0)
+        return ArrayEncoder(self.values.shape[1], mean, scale, key=self.key, names=self.names)
+
+    def encode(
+        self, encoder: ArrayEncoder, index: NDArray[np.int64], *, training: bool = False
+    ) -> Tensor | csr_array:
+        """The inputs of the rows in `index`; they are the same in training."""
+        if self.names != encoder.names:
+            raise UserError("the training and the test file must have the same features in the same order")
+        return encoder.encode(self.values[index])
+
+    def notes(self, encoder: ArrayEncoder) -> list[str]:
+        """How many values are missing."""
+        values = self.values if isinstance(self.values, np.ndarray) else self.values.data
+        missing = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
+        stand_in = "zero" if encoder.mean is None else "the mean of their feature"
+        return [f"{missing} values are missing and taken as {stand_in}"] if missing else []
+
+
+def _moments(
+    values: NDArray[Any], index: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and deviation of each feature over its known values, from a few rows at a time."""
+    step = max(1, 2**22 // max(values.shape[1], 1))
+    pieces = [index[start : start + step] for start in range(0, len(index), step)]
+    count, total, squares = (np.zeros(values.shape[1]) for _ in range(3))
+    for piece in pieces:
+        rows = values[piece]
+        count += (~np.isnan(rows)).sum(axis=0)
+        total += np.nansum(rows, axis=0, dtype=np.float64)
+    mean = total / np.maximum(count, 1)
+    for piece in pieces:
+        squares += np.nansum(np.square(values[piece] - mean), axis=0)
+    return mean, np.sqrt(squares / np.maximum(count, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayEncoder(Encoder):
+    """Features less their mean over their deviation; where they are sparse, over their largest size.
+
+    Dividing by the largest size keeps zeros zero and words that are there or not there as they are. A missing
+    value becomes the mean, or zero where features are sparse.
+    """
+
+    num_features: int
+    mean: NDArray[np.float64] | None  # None where the features are sparse
+    scale: NDArray[np.float64]
+    key: str = "X"
+    names: tuple[str, ...] | None = None
+
+    kind = "arrays"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.num_features,)
+
+    def encode(self, values: NDArray[Any] | csr_array) -> Tensor | csr_array:
+        """Inputs in float32, dense or CSR as the values are."""
+        if values.ndim != 2 or values.shape[1] != self.num_features:
+            raise UserError(f"inputs must have {self.num_features} features a row, got shape {values.shape}")
+        if not isinstance(values, np.ndarray):
+            scaled = values.multiply(1.0 / self.scale[None]).tocsr().astype(np.float32)
+            scaled.data = np.nan_to_num(scaled.data, nan=0.0)
+            return scaled
+        mean = np.zeros(self.num_features) if self.mean is None else self.mean
+        standard = np.empty(values.shape, dtype=np.float32)
+        step = max(1, 2**22 // max(self.num_features, 1))
+        for start in range(0, len(values), step):  # in pieces: float64 in between, but never of all rows
+            standard[start : start + step] = (values[start : start + step] - mean) / self.scale
+        return torch.from_numpy(np.nan_to_num(standard, copy=False, nan=0.0))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "num_features": self.num_features,
+            "mean": None if self.mean is None else self.mean.tolist(),
+            "scale": self.scale.tolist(),
+            "key": self.key,
+            "names": None if self.names is None else list(self.names),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ArrayEncoder:
+        mean, names = value["mean"], value["names"]
+        return cls(
+            num_features=value["num_features"],
+            mean=None if mean is None else np.array(mean, dtype=np.float64),
+            scale=np.array(value["scale"], dtype=np.float64),
+            key=value["key"],
+            names=None if names is None else tuple(names),
+        )
+
+    def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
+        """Inputs (B, F) of an .npz or ARFF file."""
+        for values in self._pieces(path, batch_size):
+            encoded = self.encode(values)
+            yield encoded if isinstance(encoded, Tensor) else torch.from_numpy(encoded.toarray())
+
+    def _pieces(self, path: Path, batch_size: int) -> Iterator[NDArray[Any] | csr_array]:
+        if path.suffix.lower() == ".npz":
+            file = Npz(path)
+            file.require(self.key, "--inputs")
+            yield from (
+                file.csr_rows(self.key, batch_size)
+                if file.is_csr(self.key)
+                else file.rows(self.key, batch_size)
+            )
+        elif path.suffix.lower() == ".arff":
+            from tailmask.data.arff_features import arff_batches
+
+            yield from arff_batches(path, self.names or (), batch_size)
+        else:
+            raise UserError(f"{path} must be an .npz or .arff file, as the model was trained on one")

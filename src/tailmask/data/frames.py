@@ -1,0 +1,126 @@
+"""Tables in CSV, TSV, Parquet and JSON-lines files, read by polars, whole or piece by piece."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tailmask.errors import UserError, listing, nearest, require
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["TABLES", "frame_pieces", "matching_columns", "read_frame"]
+
+TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+
+def read_frame(path: Path, *, header: bool = True, types: Mapping[str, Any] | None = None) -> pl.DataFrame:
+    """A whole table; `types` are those that some columns must have, as they had them in the training file."""
+    with _sentence(path):
+        frame: pl.DataFrame = _scan(path, header=header, types=types).collect()
+    if frame.height == 0:
+        raise UserError(f"{path} has no rows")
+    return frame
+
+
+def frame_pieces(
+    path: Path, batch_size: int, *, columns: Sequence[str], types: Mapping[str, Any], header: bool = True
+) -> Iterator[pl.DataFrame]:
+    """Some columns of a table, `batch_size` rows at a time."""
+    polars = require("polars", extra="tables")
+    with _sentence(path):
+        scan = _scan(path, header=header, types=types)
+        absent = [name for name in columns if name not in scan.collect_schema().names()]
+        if absent:
+            raise UserError(f"{path} lacks the columns {listing(absent)}, which the model was trained on")
+        rest = None
+        for chunk in scan.select(columns).collect_batches(chunk_size=batch_size):
+            rest = chunk if rest is None else polars.concat([rest, chunk])
+            while rest.height >= batch_size:
+                yield rest.head(batch_size)
+                rest = rest.slice(batch_size)
+        if rest is not None and rest.height:
+            yield rest
+
+
+def matching_columns(patterns: str, columns: Sequence[str], where: object) -> list[str]:
+    """The columns that match a name or pattern, several of which are separated by commas.
+
+    >>> matching_columns("tag_*,age", ["age", "tag_a", "tag_b", "name"], "the file")
+    ['age', 'tag_a', 'tag_b']
+    """
+    wanted = [pattern.strip() for pattern in patterns.split(",")]
+    for pattern in wanted:
+        if not any(pattern == name or fnmatchcase(name, pattern) for name in columns):
+            raise UserError(f"{where} has no column {pattern!r}: {nearest(pattern, columns)}")
+    return [
+        name for name in columns if any(pattern == name or fnmatchcase(name, pattern) for pattern in wanted)
+    ]
+
+
+def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None) -> pl.LazyFrame:
+    polars = require("polars", extra="tables")
+    suffix, wanted = path.suffix.lower(), dict(types or {})
+    scan: pl.LazyFrame
+    if suffix == ".parquet":
+        scan = polars.scan_parquet(path, glob=False)
+        present = scan.collect_schema().names()
+        return scan.with_columns(
+            polars.col(name).cast(kind) for name, kind in wanted.items() if name in present
+        )
+    if suffix in (".jsonl", ".ndjson"):
+        scan = polars.scan_ndjson(path, infer_schema_length=None, schema_overrides=wanted)
+        return scan
+    names = _header(path, _SEPARATORS[suffix], header=header)
+    scan = polars.scan_csv(
+        path,
+        has_header=header,
+        new_columns=names,
+        separator=_SEPARATORS[suffix],
+        # Tabs in texts are rare and quotes common: a TSV file has no quoting, a CSV file has.
+        quote_char='"' if suffix == ".csv" else None,
+        infer_schema_length=None,
+        schema_overrides=wanted,
+        glob=False,
+    )
+    return scan
+
+
+def _header(path: Path, separator: str, *, header: bool) -> list[str]:
+    """The names of a file's columns, or 0, 1, 2 … where it has no header."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        quote = '"' if separator == "," else None
+        try:
+            first = next(
+                csv.reader(file, delimiter=separator, quotechar=quote, quoting=csv.QUOTE_MINIMAL), []
+            )
+        except csv.Error as error:
+            raise UserError(f"{path} cannot be read as a table ({error})") from error
+    if not header:
+        return [str(number) for number in range(len(first))]
+    double = [name for name, number in Counter(first).items() if number > 1]
+    if double:
+        raise UserError(f"{path} names a column twice: {listing(double)}")
+    if len(first) == 1 and ";" in first[0]:
+        raise UserError(f"{path} has columns separated by semicolons: save it with commas")
+    return first
+
+
+@contextmanager
+def _sentence(path: Path) -> Iterator[None]:
+    exceptions = require("polars", extra="tables").exceptions
+    try:
+        yield
+    except UserError:
+        raise
+    except (exceptions.PolarsError, exceptions.PanicException, OSError, UnicodeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
+        raise UserError(f"{path} cannot be read as a table ({reason})") from error

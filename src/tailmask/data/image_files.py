@@ -1,0 +1,124 @@
+"""Images on disk, decoded in the batch, and JPEGs only as large as they have to be."""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tailmask.data.images import normalize_images
+from tailmask.errors import UserError, require
+
+__all__ = ["ImageFiles", "check_paths", "decode", "packed"]
+
+_NOT_DECODED = (OSError, SyntaxError, ValueError, EOFError, struct.error, MemoryError, OverflowError)
+
+# What to cut out of an image, in pixels: left, top, right, bottom.
+Box: TypeAlias = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Image files below one folder, scaled to one size and normalised.
+
+    Without a generator, the largest box of the right shape in the middle of an image is taken. With one, and
+    where `min_area` is set, it is a random box of a share of the image's area between `min_area` and 1, its
+    sides up to 4:3 apart, as in the training of ImageNet models; with `flip` it is mirrored with
+    probability ½.
+    """
+
+    folder: Path
+    names: NDArray[np.bytes_]  # one buffer for all of them, which worker processes share; made by `packed`
+    shape: tuple[int, int, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    min_area: float | None = None
+    flip: bool = False
+
+    on_disk = True
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def batch(self, index: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Normalised images (B, channels, height, width) in float32."""
+        channels, height, width = self.shape
+        pixels = np.empty((len(index), height, width, channels), dtype=np.uint8)
+        draws = (
+            [[]] * len(index)
+            if generator is None
+            else torch.rand(len(index), 5, generator=generator).tolist()
+        )
+        for number, name in enumerate(self.names[index.numpy()]):
+            drawn = draws[number]
+            box = drawn[:4] if drawn and self.min_area is not None else None
+            image = decode(
+                self.folder / os.fsdecode(name), self.shape, random=box, min_area=self.min_area or 1.0
+            )
+            pixels[number] = image[:, ::-1] if drawn and self.flip and drawn[4] < 0.5 else image
+        return normalize_images(torch.from_numpy(pixels).permute(0, 3, 1, 2), self.mean, self.std)
+
+
+def decode(
+    path: Path, shape: tuple[int, int, int], *, random: Sequence[float] | None = None, min_area: float = 1.0
+) -> NDArray[np.uint8]:
+    """Pixels (height, width, channels) of an image file: its middle, or a random box from four draws."""
+    pillow = require("PIL.Image", extra="cli")
+    channels, height, width = shape
+    mode = {1: "L", 3: "RGB", 4: "RGBA"}[channels]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
+            with pillow.open(path) as image:
+                full = image.size
+                box = _middle(full, width / height) if random is None else _random(full, random, min_area)
+                # `draft` has a JPEG decoded at ½, ¼ or ⅛ of its size where that is still enough.
+                enough = (full[0] * width / (box[2] - box[0]), full[1] * height / (box[3] - box[1]))
+                image.draft(None if mode == "RGBA" else mode, (math.ceil(enough[0]), math.ceil(enough[1])))
+                across, down = image.size[0] / full[0], image.size[1] / full[1]
+                box = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
+                image = image.convert(mode).resize((width, height), pillow.Resampling.BILINEAR, box=box)
+                return np.asarray(image, dtype=np.uint8).reshape(height, width, channels)
+    except (*_NOT_DECODED, pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise UserError(f"{path} cannot be decoded as an image ({reason})") from error
+
+
+def _middle(size: tuple[int, int], aspect: float) -> Box:
+    """The largest box with this width over height in the middle of an image."""
+    width, height = min(size[0], size[1] * aspect), min(size[1], size[0] / aspect)
+    left, top = (size[0] - width) / 2, (size[1] - height) / 2
+    return left, top, left + width, top + height
+
+
+def _random(size: tuple[int, int], draws: Sequence[float], min_area: float) -> Box:
+    area = size[0] * size[1] * (min_area + draws[0] * (1 - min_area))
+    ratio = math.exp((2 * draws[1] - 1) * math.log(4 / 3))  # as likely wide as high
+    width, height = min(size[0], math.sqrt(area * ratio)), min(size[1], math.sqrt(area / ratio))
+    left, top = draws[2] * (size[0] - width), draws[3] * (size[1] - height)
+    return left, top, left + width, top + height
+
+
+def packed(names: Sequence[str]) -> NDArray[np.bytes_]:
+    """File names as one array of bytes."""
+    return np.array([os.fsencode(name) for name in names], dtype=np.bytes_)
+
+
+def check_paths(folder: Path, names: Sequence[str], where: object) -> None:
+    """An error for the first name that leads out of the folder or to no file."""
+    for number, name in enumerate(names):
+        path = PurePath(name)
+        if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name:
+            raise UserError(f"{where}, image {number}: {name[:80]!r} is not a path below {folder}")
+        if not (folder / path).is_file():
+            raise UserError(f"{where}, image {number}: there is no file {folder / path}")

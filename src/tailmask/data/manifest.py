@@ -1,0 +1,118 @@
+"""Lists of image files with their labels: manifests, plain text lists, and folders for prediction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailmask.data.frames import TABLES, read_frame
+from tailmask.data.image_encoder import ImageEncoder
+from tailmask.data.image_files import ImageFiles, check_paths, packed
+from tailmask.data.labels import Labels, labels_from_tags, read_classes
+from tailmask.data.options import DataOptions
+from tailmask.errors import UserError, require
+
+__all__ = ["FileRows", "file_rows", "listed_images", "read_list"]
+
+# Of ImageNet's images, as usual for photographs.
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+LARGEST_SIDE = 224
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Image files below a folder, and how training varies them."""
+
+    folder: Path
+    names: tuple[str, ...]
+    min_area: float | None
+    flip: bool
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def fit(self, index: NDArray[np.int64], options: DataOptions) -> ImageEncoder:
+        """The encoder: the side that was asked for, else that of the first image, at most 224."""
+        side = options.image_size or _side(self.folder / self.names[index[0]])
+        return ImageEncoder(channels=3, height=side, width=side, mean=MEAN, std=STD)
+
+    def encode(
+        self, encoder: ImageEncoder, index: NDArray[np.int64], *, training: bool = False
+    ) -> ImageFiles:
+        """The images in `index`; their box and side vary in training."""
+        return ImageFiles(
+            self.folder,
+            packed([self.names[number] for number in index]),
+            encoder.shape,
+            encoder.mean,
+            encoder.std,
+            min_area=self.min_area if training else None,
+            flip=self.flip and training,
+        )
+
+    def notes(self, encoder: ImageEncoder) -> list[str]:
+        """The size that images are scaled to."""
+        return [f"images are scaled to {encoder.height}×{encoder.width} pixels"]
+
+
+def file_rows(path: Path, names: Sequence[str], options: DataOptions) -> FileRows:
+    """The images that a manifest lists, relative to its own folder or the one that was named."""
+    folder = options.images or path.parent
+    check_paths(folder, names, path)
+    augment = options.augment or "crop"
+    return FileRows(folder, tuple(names), 0.5 if "crop" in augment else None, "flip" in augment)
+
+
+def read_list(path: Path, options: DataOptions) -> tuple[FileRows, Labels]:
+    """Images and labels from lines like `train/1.jpg 3 17` or `1.jpg, 3 17`: a path and class numbers."""
+    names, tags = read_list_lines(path)
+    classes = None if options.classes is None else read_classes(options.classes)
+    return file_rows(path, names, options), labels_from_tags(tags, path, classes=classes)
+
+
+def read_list_lines(path: Path) -> tuple[list[str], list[list[str]]]:
+    """The paths and the labels in a plain list, which are split at spaces and commas."""
+    names, tags = [], []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not a text file ({error.reason})") from error
+    for line in lines:
+        words = re.split(r"[,\s]+", line.strip())
+        if words[0]:
+            names.append(words[0])
+            tags.append([word for word in words[1:] if word])
+    if not names:
+        raise UserError(f"{path} lists no images")
+    return names, tags
+
+
+def listed_images(path: Path) -> list[Path]:
+    """The image files that a manifest or a plain list names, for prediction."""
+    if path.suffix.lower() == ".txt":
+        names, _ = read_list_lines(path)
+    elif path.suffix.lower() in TABLES:
+        frame = read_frame(path)
+        if "path" not in frame.columns:
+            raise UserError(f"{path} has no column 'path' that names the images")
+        names = frame["path"].cast(str).fill_null("").to_list()
+    else:
+        raise UserError(f"{path} must be an image, a folder or list of images, or an .npz file with images")
+    check_paths(path.parent, names, path)
+    return [path.parent / name for name in names]
+
+
+def _side(path: Path) -> int:
+    pillow: Any = require("PIL.Image", extra="cli")
+    try:
+        with pillow.open(path) as image:
+            return int(min(*image.size, LARGEST_SIDE))
+    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+        raise UserError(f"{path} cannot be decoded as an image ({error})") from error

@@ -1,0 +1,113 @@
+"""Mulan's data sets: ARFF files, an XML file that names the labels, and official train and test files."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from xml.parsers import expat
+
+import numpy as np
+
+from tailmask.data.arff import Arff, Row
+from tailmask.data.arff_features import feature_names, read_features
+from tailmask.data.arrays import ArrayRows
+from tailmask.data.labels import Labels, check_classes, labels_from_matrix
+from tailmask.data.options import DataOptions
+from tailmask.errors import UserError, listing
+
+__all__ = ["official_test_file", "read_label_names", "read_mulan"]
+
+_MEKA_LABELS = re.compile(r"-C\s+(-?\d{1,6})\b")
+
+
+def read_mulan(path: Path, options: DataOptions) -> tuple[ArrayRows, Labels]:
+    """Features and labels of an ARFF file.
+
+    The labels are the attributes that `options.labels` names, else those in the XML file beside it, else the
+    first or last ones as MEKA counts them in the relation's name (`-C 6` or `-C -6`).
+    """
+    file = Arff(path)
+    names = [attribute.name for attribute in file.attributes]
+    classes = check_classes(_label_names(file, names, options), path)
+    absent = [name for name in classes if name not in names]
+    if absent:
+        raise UserError(f"{path} has no attribute for the labels {listing(absent)}")
+    columns = {names.index(name): number for number, name in enumerate(classes)}
+    features = feature_names(a for i, a in enumerate(file.attributes) if i not in columns)
+    targets = array("b")
+    values = read_features(file, features, _noting_labels(file, columns, targets))
+    matrix = np.array(targets, dtype=np.int8).reshape(-1, len(classes))
+    return ArrayRows(values, names=features), labels_from_matrix(matrix, classes, path)
+
+
+def official_test_file(path: Path) -> Path | None:
+    """The test file beside a training file: `yeast-test.arff` for `yeast-train.arff`."""
+    head, word, tail = path.name.rpartition("train")
+    candidate = path.with_name(f"{head}test{tail}")
+    return candidate if word and candidate.is_file() else None
+
+
+def read_label_names(path: Path) -> list[str]:
+    """The label names in a Mulan XML file; a document type, and with it every entity, is refused."""
+    names: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag == "label":
+            names.append(attributes.get("name", ""))
+
+    def doctype(*_: object) -> None:
+        raise UserError(f"{path} has a DOCTYPE, which could hold entities: remove it")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = doctype
+    try:
+        parser.Parse(path.read_bytes(), True)
+    except expat.ExpatError as error:
+        raise UserError(f"{path} is not a whole XML file: {error}") from error
+    return names
+
+
+def _label_names(file: Arff, names: list[str], options: DataOptions) -> list[str]:
+    if options.labels is not None:
+        patterns = [pattern.strip() for pattern in options.labels.split(",")]
+        return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    xml = _xml_beside(file.path)
+    if xml is not None:
+        return read_label_names(xml)
+    match = _MEKA_LABELS.search(file.relation)
+    if match is None:
+        raise UserError(
+            f"{file.path} has no XML file beside it that names its labels: name them with --labels"
+        )
+    number = int(match[1])
+    return names[:number] if number >= 0 else names[number:]
+
+
+def _xml_beside(path: Path) -> Path | None:
+    """The XML file whose name starts the ARFF file's name, the longest if there are several."""
+    beside = [xml for xml in path.parent.glob("*.xml") if path.stem.lower().startswith(xml.stem.lower())]
+    return max(beside, key=lambda xml: len(xml.stem), default=None)
+
+
+def _noting_labels(file: Arff, columns: Mapping[int, int], targets: array[int]) -> Iterator[Row]:
+    """The rows of a file, while their labels are appended to `targets`."""
+
+    def label(text: str | None, position: int, line: int) -> int:
+        value = file.number(text, position, line)
+        if value not in (0, 1) and text is not None:
+            name = file.attributes[position].name
+            raise file.error(line, f"the label {name[:40]!r} must be 0, 1 or ?, got {text[:40]!r}")
+        return -1 if text is None else int(value)
+
+    omitted = array("b", [label(file.attributes[position].omitted, position, 0) for position in columns])
+    for line, cells in file.rows():
+        row = omitted[:]
+        for position, text in cells:
+            if position in columns:
+                row[columns[position]] = label(text, position, line)
+        targets.extend(row)
+        yield line, cells

@@ -1,0 +1,150 @@
+"""Tables as inputs: numbers standardised, categories one-hot, texts as a hashed bag of words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tailmask.data.encoders import Encoder
+from tailmask.data.frames import frame_pieces
+from tailmask.errors import UserError, require
+
+if TYPE_CHECKING:
+    import polars as pl
+    from scipy.sparse import csr_array
+
+__all__ = ["Column", "TableEncoder", "fit_column"]
+
+# Categories are those that the training split has at least twice, and at most this many of a column.
+MAX_CATEGORIES = 1000
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column becomes inputs: a number one, a category one for each of its values."""
+
+    name: str
+    kind: Literal["number", "boolean", "category"]
+    mean: float = 0.0
+    scale: float = 1.0
+    values: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Number of inputs that the column becomes."""
+        return len(self.values) if self.kind == "category" else 1
+
+
+@dataclass(frozen=True)
+class TableEncoder(Encoder):
+    """Columns of a table, in the way that was fitted on the training split.
+
+    Numbers get mean 0 and deviation 1, and a missing one becomes the mean. A category that training did not
+    see is all zeros. The words of the text columns share `text_buckets` inputs by their hash, their counts
+    scaled to length 1.
+    """
+
+    columns: tuple[Column, ...]
+    text: tuple[str, ...] = ()
+    text_buckets: int = 0
+    header: bool = True
+
+    kind = "table"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(column.width for column in self.columns) + (self.text_buckets if self.text else 0),)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TableEncoder:
+        columns = [Column(**{**column, "values": tuple(column["values"])}) for column in value["columns"]]
+        return cls(tuple(columns), tuple(value["text"]), value["text_buckets"], value["header"])
+
+    def encode(self, frame: pl.DataFrame) -> Tensor | csr_array:
+        """Inputs (N, F) in float32, CSR where most of them are zero."""
+        filled = len(self.columns) / max(self.shape[0], 1)  # each column sets one input of a row
+        if self.text or (self.shape[0] > 64 and filled < 0.25):
+            return self._sparse(frame)
+        inputs = np.zeros((frame.height, self.shape[0]), dtype=np.float32)
+        start = 0
+        for column in self.columns:
+            values, places = _cells(column, frame[column.name])
+            known = places >= 0
+            inputs[np.flatnonzero(known), start + places[known]] = values[known]
+            start += column.width
+        return torch.from_numpy(inputs)
+
+    def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
+        """Inputs (B, F) of a table with the columns of the training file; others are passed over."""
+        polars = require("polars", extra="tables")
+        types = {"number": polars.Float64, "boolean": polars.Boolean, "category": polars.String}
+        wanted = {column.name: types[column.kind] for column in self.columns}
+        wanted |= dict.fromkeys(self.text, polars.String)
+        pieces = frame_pieces(path, batch_size, columns=list(wanted), types=wanted, header=self.header)
+        for frame in pieces:
+            encoded = self.encode(frame)
+            yield encoded if isinstance(encoded, Tensor) else torch.from_numpy(encoded.toarray())
+
+    def _sparse(self, frame: pl.DataFrame) -> csr_array:
+        sparse = require("scipy.sparse", extra="cli")
+        blocks = []
+        for column in self.columns:
+            values, places = _cells(column, frame[column.name])
+            rows = np.flatnonzero((places >= 0) & (values != 0))
+            parts = (values[rows], (rows, places[rows]))
+            blocks.append(sparse.coo_array(parts, shape=(frame.height, column.width)))
+        if self.text:
+            blocks.append(_hashed(frame, self.text, self.text_buckets))
+        return sparse.hstack(blocks, format="csr", dtype=np.float32)
+
+
+def fit_column(series: pl.Series) -> Column:
+    """How a column becomes inputs, from its values in the training split."""
+    kind = series.dtype
+    if kind.is_numeric() or kind.base_type().__name__ == "Boolean":
+        numbers = series.cast(require("polars", extra="tables").Float64).drop_nulls().to_numpy()
+        numbers = numbers[~np.isnan(numbers)]
+        if np.isinf(numbers).any():
+            raise UserError(f"the column {series.name!r} has infinite numbers: leave such cells empty")
+        mean, scale = (float(numbers.mean()), float(numbers.std())) if len(numbers) else (0.0, 1.0)
+        return Column(series.name, "number" if kind.is_numeric() else "boolean", mean, scale or 1.0)
+    if kind.base_type().__name__ not in ("String", "Categorical", "Enum", "Null"):
+        raise UserError(
+            f"the column {series.name!r} holds {kind}, neither numbers nor text: leave it out with --features"
+        )
+    text = series.cast(require("polars", extra="tables").String)
+    counts = text.drop_nulls().value_counts().rows()
+    common = sorted((-number, value) for value, number in counts if number > 1)[:MAX_CATEGORIES]
+    return Column(series.name, "category", values=tuple(sorted(value for _, value in common)))
+
+
+def _cells(column: Column, series: pl.Series) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """What each row of a column sets: a value, and in which of the column's inputs (−1 for none)."""
+    polars = require("polars", extra="tables")
+    if column.kind == "category":
+        codes = {value: number for number, value in enumerate(column.values)}
+        text = series.cast(polars.String)
+        places = text.replace_strict(codes, default=-1, return_dtype=polars.Int64).to_numpy()
+        return np.ones(len(series), dtype=np.float32), places
+    numbers = series.cast(polars.Float64).fill_null(column.mean).fill_nan(column.mean).to_numpy()
+    standard = ((numbers - column.mean) / column.scale).astype(np.float32)
+    return standard, np.zeros(len(series), dtype=np.int64)
+
+
+def _hashed(frame: pl.DataFrame, columns: Sequence[str], buckets: int) -> csr_array:
+    polars = require("polars", extra="tables")
+    vectorizer = require("sklearn.feature_extraction.text", extra="cli").HashingVectorizer(
+        n_features=buckets, alternate_sign=False, dtype=np.float32
+    )
+    texts = frame.select(polars.concat_str(columns, separator=" ", ignore_nulls=True)).to_series()
+    return vectorizer.transform(texts.to_list())

@@ -1,0 +1,138 @@
+"""Users' tables: features and labels from columns, or images from a column of paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tailmask.data.frames import matching_columns, read_frame
+from tailmask.data.labels import Labels, labels_from_matrix, labels_from_tags, read_classes
+from tailmask.data.manifest import FileRows, file_rows
+from tailmask.data.options import DataOptions
+from tailmask.data.table_encoder import TableEncoder, fit_column
+from tailmask.errors import UserError, listing, nearest, require
+
+if TYPE_CHECKING:
+    import polars as pl
+    from scipy.sparse import csr_array
+
+__all__ = ["TableRows", "read_table"]
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table, the columns to learn from, and those of them that are texts."""
+
+    frame: pl.DataFrame
+    columns: tuple[str, ...]
+    text: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def fit(self, index: NDArray[np.int64], options: DataOptions) -> TableEncoder:
+        """The encoder with the statistics of the rows in `index`."""
+        rows = self.frame[index]
+        columns = [fit_column(rows[name]) for name in self.columns]
+        return TableEncoder(tuple(columns), self.text, options.text_buckets, not options.no_header)
+
+    def encode(
+        self, encoder: TableEncoder, index: NDArray[np.int64], *, training: bool = False
+    ) -> Tensor | csr_array:
+        """The inputs of the rows in `index`; they are the same in training."""
+        return encoder.encode(self.frame[index])
+
+    def notes(self, encoder: TableEncoder) -> list[str]:
+        """Columns that say nothing, and cells that are empty."""
+        notes = [
+            f"column {column.name!r} is left out: no value of it occurs twice (is it a --text?)"
+            for column in encoder.columns
+            if column.kind == "category" and not column.values
+        ]
+        for column in encoder.columns:
+            missing = self.frame[column.name].null_count()
+            if missing and column.kind != "category":
+                notes.append(f"column {column.name!r} has {missing} empty cells, which are taken as its mean")
+        return notes
+
+    @property
+    def types(self) -> dict[str, Any]:
+        """The types of the columns to learn from, which other files must have too."""
+        return {name: self.frame.schema[name] for name in (*self.columns, *self.text)}
+
+
+def read_table(
+    path: Path, options: DataOptions, *, types: dict[str, Any] | None = None
+) -> tuple[TableRows | FileRows, Labels]:
+    """Features and labels of a table; with a column `path` and no choice of features, images and labels."""
+    frame = read_frame(path, header=not options.no_header, types=types)
+    labels, label_columns = _labels(frame, path, options)
+    others = [name for name in frame.columns if name not in label_columns]
+    if "path" in others and options.text is None and options.features is None:
+        return file_rows(path, frame["path"].cast(str).fill_null("").to_list(), options), labels
+    text = matching_columns(options.text, others, path) if options.text else []
+    if options.features is not None:
+        features = matching_columns(options.features, others, path)
+    else:
+        features = [] if text else others
+    features = [name for name in features if name not in text]
+    if not features and not text:
+        raise UserError(f"{path} has no column to learn from beside its labels {listing(label_columns)}")
+    return TableRows(frame, tuple(features), tuple(text)), labels
+
+
+def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labels, list[str]]:
+    if options.labels is not None:
+        columns = matching_columns(options.labels, frame.columns, path)
+        matrix = np.stack([_label_values(frame[name], path) for name in columns], axis=1)
+        return labels_from_matrix(matrix, columns, path), columns
+    column = options.label_column or "labels"
+    if column not in frame.columns:
+        if options.label_column is not None:
+            raise UserError(f"{path} has no column {column!r}: {nearest(column, frame.columns)}")
+        raise UserError(
+            f"which columns of {path} are labels? name them with --labels 'tag_*', "
+            "or the one that holds all of a row's labels with --label-column"
+        )
+    classes = None if options.classes is None else read_classes(options.classes)
+    tags = _tags(frame[column], options.separator, path)
+    return labels_from_tags(tags, path, classes=classes), [column]
+
+
+def _label_values(series: pl.Series, path: Path) -> NDArray[np.float32]:
+    polars = require("polars", extra="tables")
+    if series.dtype.is_numeric() or series.dtype in (polars.Boolean, polars.Null):
+        values: NDArray[np.float32] = series.cast(polars.Float32).fill_null(np.nan).to_numpy()
+        return values
+    row = next((number for number, value in enumerate(series) if value not in ("0", "1", None)), None)
+    if row is not None:
+        raise UserError(
+            f"{path} has {str(series[row])[:40]!r} for class {series.name!r} in row {row + 1}: "
+            "labels are 0 or 1, and empty where they are not known"
+        )
+    return series.cast(polars.Float32).fill_null(np.nan).to_numpy()
+
+
+def _tags(series: pl.Series, separator: str, path: Path) -> Sequence[Sequence[str] | None]:
+    """The tags of each row; None for an empty cell, whose labels are unknown."""
+    polars = require("polars", extra="tables")
+    if series.dtype.base_type() in (polars.List, polars.Array):
+        tags: list[list[str] | None] = series.cast(polars.List(polars.String)).to_list()
+        return [None if row is None else [tag for tag in row if tag is not None] for row in tags]
+    text = series.cast(polars.String)
+    if not text.str.contains(separator, literal=True).any():
+        for other in (",", ";", "|"):
+            number = text.str.contains(other, literal=True).sum()
+            if number > len(text) // 10:
+                raise UserError(
+                    f"no cell of {series.name!r} in {path} has {separator!r} in it, {number} have {other!r}: "
+                    f"name what separates the labels with --separator '{other}'"
+                )
+    cells = text.str.split(separator).to_list()
+    return [None if row is None else [tag.strip() for tag in row if tag.strip()] for row in cells]
