@@ -1,0 +1,152 @@
+"""Commands from signatures: what becomes an argument, an option, a flag, and what mistakes are told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tailmask.cli import COMMANDS, main
+from tailmask.cli.parser import call_with_arguments
+from tailmask.errors import UserError
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Choices.
+
+    Args:
+        rho: how imbalanced
+        download: fetch what is missing
+    """
+
+    rho: float | None = None
+    download: bool = True
+
+
+def command(
+    data: str = "digits",
+    /,
+    *names: str,
+    methods: list[str] = ["bce", "plm"],  # noqa: B006
+    seeds: int = 3,
+    kind: Literal["csv", "json"] = "csv",
+    out: Path | None = None,
+    force: bool = False,
+    choices: Choices = Choices(),  # noqa: B008
+) -> dict:
+    """Do something with data.
+
+    And more about it.
+
+    Args:
+        data: name or path
+        methods: what to compare
+        choices: about the data
+    """
+    return dict(locals())
+
+
+def optional(data: str = "digits", /, *, seeds: int = 3) -> tuple:
+    """Take at most one argument."""
+    return data, seeds
+
+
+def call(*arguments):
+    return call_with_arguments(command, arguments, prog="tailmask try")
+
+
+def test_every_kind_of_parameter():
+    values = call(
+        "d",
+        "a",
+        "b",
+        "--methods",
+        "x",
+        "y+z",
+        "--seeds",
+        "2",
+        "-o",
+        "f",
+        "--force",
+        "--rho",
+        "10",
+        "--no-download",
+    )
+    assert values == {
+        "data": "d",
+        "names": ("a", "b"),
+        "methods": ["x", "y+z"],
+        "seeds": 2,
+        "kind": "csv",
+        "out": Path("f"),
+        "force": True,
+        "choices": Choices(10.0, False),
+    }
+
+
+def test_optional_argument():
+    assert call_with_arguments(optional, [], prog="x") == ("digits", 3)
+    assert call_with_arguments(optional, ["mine", "--seeds=4"], prog="x") == ("mine", 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--roh", "3"], "there is no option --roh: did you mean '--rho'?"),
+        (["--rho", "x"], "--rho takes a number, got 'x'"),
+        (["--seeds", "2.5"], "--seeds takes a whole number, got '2.5'"),
+        (["--kind", "xml"], "--kind takes one of ['csv', 'json'], got 'xml'"),
+        (["--seeds"], "expected one argument"),
+    ],
+)
+def test_mistakes_get_one_sentence(arguments, message):
+    with pytest.raises(UserError) as caught:
+        call("d", "n", *arguments)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_help_reads_well(capsys):
+    with pytest.raises(SystemExit) as left:
+        call("--help")
+    assert left.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith("usage: tailmask try [DATA] NAMES... [OPTIONS]\n\nDo something with data.\n")
+    assert "what to compare (default: bce plm)" in text
+    assert "do not fetch what is missing" in text
+    assert "about the data:" in text
+    assert "typing" not in text
+    assert "class" not in text
+
+
+def test_unknown_command(capsys):
+    assert main(["trian"]) == 2
+    assert capsys.readouterr().err == "tailmask: there is no command 'trian': did you mean 'train'?\n"
+
+
+def test_help_lists_every_command(capsys):
+    main(["--help"])
+    text = capsys.readouterr().out
+    assert [name for name in COMMANDS if f"\n  {name} " not in text] == []
+
+
+def test_help_costs_no_torch():
+    code = (
+        "import sys; from tailmask.cli import main; main(['--help']); "
+        "print('torch' in sys.modules, 'jsonargparse' in sys.modules)"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[-1] == "False False"
+
+
+def test_an_interrupt_has_its_own_code(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tailmask.cli._run", interrupted)
+    assert main(["train"]) == 130
