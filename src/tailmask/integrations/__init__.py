@@ -1,0 +1,9 @@
+"""Partial Label Masking in the tools that people already use; each module needs the one that it is named for.
+
+======================  =======================================================
+`lightning`             `PLMCallback`, for `lightning` and `pytorch_lightning`
+`transformers`          `plm_loss` and `PLMTrainerCallback`, for Hugging Face's Trainer
+`sklearn`               `PLMClassifier`, a scikit-learn estimator
+`resume`                `ResumableState`, for checkpoints in several processes (Accelerate, own loops)
+======================  =======================================================
+"""

@@ -1,0 +1,170 @@
+"""Partial Label Masking in Lightning: one callback, for `lightning` and `pytorch_lightning` alike."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from typing import TYPE_CHECKING, Any, Literal
+
+from torch import Tensor, nn
+
+from tailmask.errors import listing, nearest, require
+from tailmask.integrations.resume import ResumableState
+from tailmask.masking import PartialLabelMasking, RatioUpdate
+
+if TYPE_CHECKING:
+    from pytorch_lightning import Callback, LightningModule, Trainer
+else:
+
+    def _installed_callbacks() -> tuple[type, ...]:
+        found = []
+        for name in ("pytorch_lightning", "lightning.pytorch"):
+            with contextlib.suppress(ModuleNotFoundError):
+                found.append(importlib.import_module(name).Callback)
+        return tuple(found) or (require("pytorch_lightning", extra="lightning").Callback,)
+
+    # The two packages have the same classes twice, and a Trainer knows only its own: where both are
+    # installed, the callback is one of each.
+    Callback = type("Callback", _installed_callbacks(), {})
+
+__all__ = ["PLMCallback"]
+
+# With more classes than this, a curve for each is more than anybody looks at.
+_MAX_CURVES = 20
+
+
+class PLMCallback(Callback):
+    """Steps a LightningModule's `PartialLabelMasking` at each epoch's end, logs it, and restores it.
+
+    The module calls its criterion in `training_step` as it would any loss; that is all it has to do.
+
+    >>> criterion = PartialLabelMasking.from_counts([10, 1], [40, 49])
+    >>> callback = PLMCallback()  # trainer = Trainer(callbacks=[callback])
+    >>> from pytorch_lightning import Callback
+    >>> isinstance(callback, Callback)
+    True
+
+    Logged are `plm/ratio_min`, `plm/ratio_max`, `plm/divergence_negatives`, `plm/divergence_positives`,
+    `plm/kept_negatives` and `plm/kept_positives` (means over the classes), and where there are at most 20
+    classes, each one's `plm/ratio/0`, `plm/gap/0` and so on. After an epoch that is cut short (`max_steps`,
+    early stopping) there is no step: its statistics are kept, in checkpoints too, for the next one.
+
+    Args:
+        criterion: Name of the criterion in the module, such as "criterion"; None finds the only one.
+        statistics: What moves the ratios: the outputs in "training", or those in "validation", where the
+            callback records whatever `validation_step` passes to the criterion; `adapt="rate"` is meant for
+            the latter. The last validation pass of an epoch counts; an epoch without one is not stepped.
+    """
+
+    def __init__(
+        self,
+        criterion: str | None = None,
+        *,
+        statistics: Literal["training", "validation"] = "training",
+    ) -> None:
+        if statistics not in ("training", "validation"):
+            raise ValueError(
+                f"statistics is not {statistics!r}: {nearest(statistics, ('training', 'validation'))}"
+            )
+        self.name = criterion
+        self.statistics = statistics
+        self._module: nn.Module | None = None
+        self._is_due = False  # whether an epoch is complete that no step has followed
+        self._recording: Any = None
+
+    @property
+    def criterion(self) -> PartialLabelMasking:
+        """The criterion of the module that is being trained."""
+        if self._module is None:
+            raise ValueError("the callback has no module yet: pass it to a Trainer and call fit()")
+        return _find_criterion(self._module, self.name)
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Remember the module; its criterion may yet have to be made."""
+        self._module = pl_module
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Let the criterion's statistics come from where they were asked from."""
+        self.criterion.record = self.statistics == "training"
+
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Make up for a step that a checkpoint came before: Lightning does not go back to an epoch's end."""
+        if self._is_due:
+            self._step(pl_module)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Note whether the epoch is complete."""
+        self._is_due = trainer.is_last_batch or batch_idx + 1 >= trainer.num_training_batches
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Step, after the epoch's validation and before checkpoints that are saved at its end."""
+        if self._is_due:
+            self._step(pl_module)
+
+    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Begin to record the outputs of a validation pass, if they are to move the ratios."""
+        if self.statistics == "validation" and trainer.state.fn == "fit" and not trainer.sanity_checking:
+            self.criterion.reset()
+            self._recording = self.criterion.register_forward_pre_hook(_record, with_kwargs=True)
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """End the recording."""
+        if self._recording is not None:
+            self._recording.remove()
+            self._recording = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The criterion's statistics summed over ranks, all of which Lightning lets enter here."""
+        return {"criterion": ResumableState(self.criterion).state_dict(), "is_due": self._is_due}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the statistics, on rank 0 alone; Lightning has restored the module before."""
+        ResumableState(self.criterion).load_state_dict(state_dict["criterion"])
+        self._is_due = state_dict["is_due"]
+
+    def _step(self, pl_module: LightningModule) -> None:
+        self._is_due = False
+        criterion = self.criterion
+        if self.statistics == "validation" and not criterion.summed_statistics()[0].any():
+            return  # no validation in this epoch
+        pl_module.log_dict(_curves(criterion.step()), sync_dist=True)
+
+
+def _record(criterion: PartialLabelMasking, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    given = dict(zip(("logits", "targets"), args, strict=False)) | kwargs
+    criterion.update(given["logits"], given["targets"])
+
+
+def _find_criterion(module: nn.Module, name: str | None) -> PartialLabelMasking:
+    found = {path: child for path, child in module.named_modules() if isinstance(child, PartialLabelMasking)}
+    owner = type(module).__name__
+    if name is not None:
+        if name not in found:
+            raise ValueError(f"{owner} has no PartialLabelMasking called {name!r}: {nearest(name, found)}")
+        return found[name]
+    if len(found) != 1:
+        what = f"{listing(found)}: name one of them" if found else "none: make it an attribute of the module"
+        raise ValueError(f"PLMCallback() expects one PartialLabelMasking in {owner}, got {what}")
+    return next(iter(found.values()))
+
+
+def _curves(update: RatioUpdate) -> dict[str, Tensor]:
+    """Values to plot of one step."""
+    divergence = update.divergence.nanmean(dim=1)  # a label that was not seen has none
+    kept = update.keep.mean(dim=1)
+    curves = {
+        "ratio_min": update.target_ratio.min(),
+        "ratio_max": update.target_ratio.max(),
+        "divergence_negatives": divergence[0],
+        "divergence_positives": divergence[1],
+        "kept_negatives": kept[0],
+        "kept_positives": kept[1],
+    }
+    if len(update.target_ratio) <= _MAX_CURVES:
+        for index, (ratio, gap) in enumerate(zip(update.target_ratio, update.gap, strict=True)):
+            curves |= {f"ratio/{index}": ratio, f"gap/{index}": gap}
+    return {f"plm/{name}": value for name, value in curves.items()}

@@ -1,0 +1,72 @@
+"""Checkpoints of a criterion in the middle of an epoch, in one process or several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tailmask.masking import PartialLabelMasking
+
+__all__ = ["ResumableState"]
+
+
+class ResumableState:
+    """The state that a run needs to go on from: a criterion's, with the statistics of all ranks.
+
+    A criterion's own `state_dict` holds the statistics of one rank. This one sums them over the process group
+    and `load_state_dict` gives them to rank 0 alone, so that the next `step` finds each of them once. Where
+    the criterion has a generator of its own, each rank's is part of the state, too. All ranks must call both.
+
+    >>> criterion = PartialLabelMasking.from_counts([1, 2], [3, 2])
+    >>> criterion.update(torch.zeros(1, 2), torch.ones(1, 2))
+    >>> state = ResumableState(criterion).state_dict()
+    >>> resumed = PartialLabelMasking.from_counts([1, 2], [3, 2])
+    >>> ResumableState(resumed).load_state_dict(state)
+    >>> resumed.counts.equal(criterion.counts)
+    True
+    """
+
+    def __init__(self, criterion: PartialLabelMasking) -> None:
+        self.criterion = criterion
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The criterion's state with its statistics summed over ranks."""
+        state: dict[str, Any] = self.criterion.state_dict()
+        state["counts"], state["faults"] = self.criterion.summed_statistics()
+        if self.criterion.generator is not None:
+            state["generators"] = _gather(self.criterion.generator.get_state().to(state["counts"].device))
+        return state
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Restore what `state_dict` gave; in another number of processes, the generators stay as they are."""
+        own = {name: value for name, value in state.items() if name != "generators"}
+        self.criterion.load_state_dict(own)
+        if _rank() > 0:
+            self.criterion.reset()
+        generators = state.get("generators", ())
+        if self.criterion.generator is not None and len(generators) == _world_size():
+            # A copy: set_state reads from where the storage begins, not the row.
+            self.criterion.generator.set_state(generators[_rank()].cpu().clone())
+
+
+def _gather(value: Tensor) -> Tensor:
+    """The value of every rank, (number of ranks, …)."""
+    if not _is_distributed():
+        return value.unsqueeze(0)
+    values = [torch.empty_like(value) for _ in range(_world_size())]
+    torch.distributed.all_gather(values, value)
+    return torch.stack(values)
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _rank() -> int:
+    return torch.distributed.get_rank() if _is_distributed() else 0
+
+
+def _world_size() -> int:
+    return torch.distributed.get_world_size() if _is_distributed() else 1

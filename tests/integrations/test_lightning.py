@@ -1,0 +1,258 @@
+"""The Lightning callback against a plain loop, in both packages, through every kind of checkpoint."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from tailmask import PartialLabelMasking
+from tailmask.integrations.lightning import PLMCallback
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning:lightning"),
+    pytest.mark.filterwarnings("ignore::UserWarning:pytorch_lightning"),
+]
+NUM_BATCHES, BATCH_SIZE = 6, 8
+
+
+@pytest.fixture(params=["pytorch_lightning", "lightning.pytorch"])
+def package(request: pytest.FixtureRequest) -> ModuleType:
+    return importlib.import_module(request.param)
+
+
+def make_data(num_batches: int = NUM_BATCHES, seed: int = 0) -> TensorDataset:
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(num_batches * BATCH_SIZE, 5, generator=generator)
+    rare = torch.rand(len(inputs), 3, generator=generator) < torch.tensor([0.6, 0.3, 0.15])
+    return TensorDataset(inputs, (rare | (inputs[:, :3] > 1.2)).float())
+
+
+class ResumableLoader(DataLoader):
+    """A loader that can go on in the middle of an epoch, which Lightning asks of mid-epoch checkpoints."""
+
+    skipped = position = 0
+
+    def __iter__(self):
+        skipped, self.skipped = self.skipped, 0
+        self.position = skipped
+        for batch in list(super().__iter__())[skipped:]:
+            self.position += 1
+            yield batch
+
+    def state_dict(self):
+        return {"position": self.position % len(self)}
+
+    def load_state_dict(self, state):
+        self.skipped = state["position"]
+
+
+def make_parts(**options) -> tuple[nn.Linear, PartialLabelMasking]:
+    model = nn.Linear(5, 3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.linspace(-1.0, 1.0, parameter.numel()).view_as(parameter))
+    generator = torch.Generator().manual_seed(7)
+    options = {"rate": 0.5, "generator": generator, "num_bins": 4} | options
+    return model, PartialLabelMasking.from_targets(make_data().tensors[1], **options)
+
+
+def make_module(package: ModuleType, **options):
+    class Module(package.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model, self.criterion = make_parts(**options)
+            self.ratios: list[torch.Tensor] = []
+
+        def training_step(self, batch, batch_idx):
+            self.ratios.append(self.criterion.target_ratio.clone())
+            return self.criterion(self.model(batch[0]), batch[1])
+
+        def validation_step(self, batch, batch_idx):
+            self.log("val_loss", self.criterion(self.model(batch[0]), targets=batch[1]))
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.5)
+
+    return Module()
+
+
+def make_trainer(package: ModuleType, root: Path, *, callbacks=(), **options):
+    options = {"max_epochs": 3, "logger": False, "enable_checkpointing": False} | options
+    return package.Trainer(
+        accelerator="cpu",
+        devices=1,
+        default_root_dir=root,
+        callbacks=list(callbacks) or PLMCallback(),
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **options,
+    )
+
+
+def train_plainly(*, num_epochs: int = 3, accumulate: int = 1, validate: bool = False, **options):
+    """The same training as a loop, without Lightning."""
+    model, criterion = make_parts(**options)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for _ in range(num_epochs):
+        for index, (inputs, targets) in enumerate(DataLoader(make_data(), BATCH_SIZE)):
+            (criterion(model(inputs), targets) / accumulate).backward()
+            if (index + 1) % accumulate == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+        if validate:
+            inputs, targets = make_data(3, seed=1).tensors
+            criterion.update(model(inputs), targets)
+        criterion.step()
+    return model, criterion
+
+
+def assert_same(module, expected) -> None:
+    model, criterion = expected
+    assert criterion.num_steps > 0
+    torch.testing.assert_close(module.criterion.num_steps, criterion.num_steps)
+    torch.testing.assert_close(module.criterion.target_ratio, criterion.target_ratio)
+    torch.testing.assert_close(module.criterion.counts, criterion.counts)
+    torch.testing.assert_close(module.model.weight, model.weight)
+
+
+def loaders(validation: bool = False):
+    train = ResumableLoader(make_data(), BATCH_SIZE)
+    return (train, DataLoader(make_data(3, seed=1), BATCH_SIZE)) if validation else (train,)
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_steps_once_an_epoch(package, tmp_path, accumulate):
+    module = make_module(package)
+    make_trainer(package, tmp_path, accumulate_grad_batches=accumulate).fit(module, *loaders())
+    assert_same(module, train_plainly(accumulate=accumulate))
+    for epoch in range(3):  # the ratios hold still within an epoch
+        within = torch.stack(module.ratios[epoch * NUM_BATCHES : (epoch + 1) * NUM_BATCHES])
+        assert within.eq(within[0]).all()
+
+
+def test_a_sampled_epoch_counts_as_one(package, tmp_path):
+    module = make_module(package)
+    make_trainer(package, tmp_path, limit_train_batches=4).fit(module, *loaders())
+    assert module.criterion.num_steps == 3
+
+
+@pytest.mark.parametrize(
+    ("where", "when"),
+    [
+        ("middle", {"every_n_train_steps": 5}),
+        ("last batch", {"every_n_train_steps": NUM_BATCHES}),
+        ("epoch end", {"every_n_epochs": 1, "save_on_train_epoch_end": True}),
+        ("validation", {"every_n_epochs": 1, "save_on_train_epoch_end": False}),
+    ],
+)
+@pytest.mark.parametrize("statistics", ["training", "validation"])
+def test_resumes_from_every_checkpoint(package, tmp_path, where, when, statistics):
+    def callback():
+        return PLMCallback(statistics=statistics)
+
+    checkpoints = package.callbacks.ModelCheckpoint(tmp_path / "all", save_top_k=-1, **when)
+    whole = make_module(package)
+    trainer = make_trainer(package, tmp_path, callbacks=[checkpoints, callback()], enable_checkpointing=True)
+    trainer.fit(whole, *loaders(validation=True))
+    if statistics == "training":
+        assert_same(whole, train_plainly())
+    paths = sorted((tmp_path / "all").glob("*.ckpt"))
+    assert len(paths) >= 3
+    for path in paths:
+        position = torch.load(path, weights_only=True)["global_step"]
+        if where == "last batch" and (statistics == "validation" or position == 3 * NUM_BATCHES):
+            continue  # Lightning takes the epoch for finished, and neither validates nor trains any more
+        resumed = make_module(package)
+        trainer = make_trainer(package, tmp_path, callbacks=[callback()])
+        trainer.fit(resumed, *loaders(validation=True), ckpt_path=path)
+        assert_same(resumed, (whole.model, whole.criterion))
+
+
+@pytest.mark.parametrize("checks", [1.0, 0.5])
+def test_validation_statistics_are_those_of_the_last_pass(package, tmp_path, checks):
+    module = make_module(package, adapt="rate", warmup=0)
+    callback = PLMCallback("criterion", statistics="validation")
+    trainer = make_trainer(package, tmp_path, callbacks=[callback], val_check_interval=checks)
+    trainer.fit(module, *loaders(validation=True))
+    expected = train_plainly(adapt="rate", warmup=0, record=False, validate=True)
+    assert_same(module, expected)
+    trainer.validate(module, loaders(validation=True)[1], verbose=False)
+    assert not module.criterion.counts.any()
+
+
+def test_epochs_without_validation_keep_their_ratios(package, tmp_path):
+    module = make_module(package)
+    callback = PLMCallback(statistics="validation")
+    trainer = make_trainer(package, tmp_path, callbacks=[callback], max_epochs=4, check_val_every_n_epoch=2)
+    trainer.fit(module, *loaders(validation=True))
+    assert module.criterion.num_steps == 2
+
+
+def test_a_cut_epoch_gives_its_statistics_to_the_next_step(package, tmp_path):
+    module = make_module(package, expected=True)
+    trainer = make_trainer(package, tmp_path, max_epochs=-1, max_steps=NUM_BATCHES + 2)
+    trainer.fit(module, *loaders())
+    assert module.criterion.num_steps == 1
+    assert module.criterion.counts.sum() == 2 * BATCH_SIZE * 3
+    trainer.save_checkpoint(tmp_path / "cut.ckpt")
+    resumed = make_module(package, expected=True)
+    make_trainer(package, tmp_path).fit(resumed, *loaders(), ckpt_path=tmp_path / "cut.ckpt")
+    assert resumed.criterion.num_steps == 2
+    assert not resumed.criterion.counts.any()
+
+
+def test_logs_ratios_and_divergences(package, tmp_path):
+    logger = package.loggers.CSVLogger(tmp_path)
+    module = make_module(package)
+    trainer = make_trainer(package, tmp_path, logger=logger, max_epochs=2, log_every_n_steps=1)
+    trainer.fit(module, *loaders())
+    ratio = module.criterion.target_ratio
+    logged = trainer.logged_metrics
+    assert logged["plm/ratio_min"] == ratio.min()
+    assert logged["plm/ratio_max"] == ratio.max()
+    assert logged["plm/ratio/2"] == ratio[2]
+    assert {"plm/gap/0", "plm/divergence_negatives", "plm/divergence_positives"} <= logged.keys()
+    torch.testing.assert_close(logged["plm/kept_negatives"], module.criterion.keep[0].mean())
+
+
+def test_names_the_criterion_that_it_cannot_find(package, tmp_path):
+    module = make_module(package)
+    trainer = make_trainer(package, tmp_path, callbacks=[PLMCallback("critrion")])
+    with pytest.raises(ValueError, match="called 'critrion': did you mean 'criterion'"):
+        trainer.fit(module, *loaders())
+    module.other = make_parts()[1]
+    with pytest.raises(ValueError, match="expects one PartialLabelMasking in Module, got criterion, other"):
+        make_trainer(package, tmp_path).fit(module, *loaders())
+    del module.other, module.criterion
+    with pytest.raises(ValueError, match="got none: make it an attribute"):
+        make_trainer(package, tmp_path).fit(module, *loaders())
+
+
+def test_statistics_are_of_training_or_validation():
+    with pytest.raises(ValueError, match="did you mean 'validation'"):
+        PLMCallback(statistics="valid")
+    with pytest.raises(ValueError, match="has no module yet"):
+        _ = PLMCallback().criterion
+
+
+def test_two_processes_resume_in_the_middle_of_an_epoch(tmp_path):
+    script = Path(__file__).with_name("lightning_ddp.py")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    subprocess.run([*torchrun, script, tmp_path], check=True, capture_output=True, timeout=100)
+    results = json.loads((tmp_path / "results.json").read_text())
+    _, criterion = train_plainly(expected=True)
+    assert results["expected"]["whole"] == pytest.approx(criterion.target_ratio.tolist(), rel=1e-5)
+    for result in results.values():
+        assert result["resumed"] == result["whole"]
+        # Two batches of the cut epoch, of both ranks.
+        assert result["saved_labels"] == 2 * BATCH_SIZE * 3
+    assert results["drawn"]["whole"] != results["expected"]["whole"]
