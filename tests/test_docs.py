@@ -1,0 +1,59 @@
+"""Every code block of the docs is run: Python in the ordinary suite, shell commands in the long one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = sorted(DOCS.glob("**/*.md"))
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """Line number and text of the page's code blocks in a language."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return [(text[: match.start()].count("\n") + 2, match[1]) for match in found]
+
+
+def pages_with(language: str) -> list:
+    return [pytest.param(page, id=page.name) for page in PAGES if blocks(page, language)]
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for line, code in blocks(page, "python"):
+        exec(compile("\n" * (line - 1) + code, page, "exec"), namespace)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", pages_with("sh"))
+def test_shell_blocks_run(page, tmp_path):
+    """In one folder a page, with the page's Python blocks before them in their order."""
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    text = page.read_text(encoding="utf-8")
+    for match in re.finditer(r"^```(python|sh)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+        language, code = match.groups()
+        command = (
+            [sys.executable, "-c", code] if language == "python" else ["bash", "-euo", "pipefail", "-c", code]
+        )
+        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, (
+            f"{page.name}:\n{code}\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
+        )
+
+
+def test_other_blocks_are_not_code():
+    """Blocks that are not run show output, layouts or cluster commands, and say so by their language."""
+    for page in PAGES:
+        for language in re.findall(r"^```(\S*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            assert language in {"", "python", "sh", "text", "diff", "toml", "json"}, (
+                f"{page.name}: {language}"
+            )
