@@ -171,7 +171,7 @@ def test_a_rate_for_one_update_is_no_default_for_another() -> None:
 
 
 def test_ldam_is_refused_on_multi_label_data() -> None:
-    with pytest.raises(UserError, match="exactly one label a sample.*choose from bce, focal, asl, db"):
+    with pytest.raises(UserError, match=r"exactly one label a sample.*choose from bce, focal, asl, db"):
         parse("ldam+drw").require_fit(single_label=False)
     for name in PAPER_METHODS:
         parse(name).require_fit(single_label=True)

@@ -104,9 +104,9 @@ def test_own_model_by_import_path(tmp_path, monkeypatch) -> None:
     )
     network = build_model("own_networks:small", shape=(4,), num_classes=3, bias="uniform")
     assert network[1].bias[0].item() == pytest.approx(-math.log(2))
-    with pytest.raises(UserError, match="must return an nn.Module, got int"):
+    with pytest.raises(UserError, match=r"must return an nn\.Module, got int"):
         build_model("own_networks:wrong", shape=(4,), num_classes=3)
-    with pytest.raises(UserError, match="cannot be imported: .*no attribute 'smal'"):
+    with pytest.raises(UserError, match=r"cannot be imported: .*no attribute 'smal'"):
         build_model("own_networks:smal", shape=(4,), num_classes=3)
     with pytest.raises(UserError, match="cannot be imported: No module named 'nowhere'"):
         build_model("nowhere:factory", shape=(4,), num_classes=3)

@@ -72,6 +72,17 @@ class Method:
             words.remove(self.balance)  # `+drw` is `+cb+drw`
         return "+".join(_write(part) for part in words)
 
+    def options(self) -> dict[str, dict[str, Any]]:
+        """The options that are named, by word.
+
+        >>> parse("plm:rate=0.05+focal").options()
+        {'plm': {'rate': 0.05}, 'focal': {}}
+        """
+        return {
+            _NAMES[type(part)]: {name: value for name, value in vars(part).items() if value is not None}
+            for part in self
+        }
+
     def with_defaults(self, defaults: Mapping[str, Mapping[str, Any]]) -> Method:
         """The method with the options that were not named taken from `defaults`, by word and option.
 
@@ -150,8 +161,7 @@ def _slot(part: Part) -> str:
 
 def _write(part: Part) -> str:
     word = _NAMES[type(part)]
-    chosen = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
-    options = ",".join(f"{k}={values.write_value(v)}" for k, v in chosen.items() if v is not None)
+    options = ",".join(f"{k}={values.write_value(v)}" for k, v in vars(part).items() if v is not None)
     return f"{word}:{options}" if options else word
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Literal
 
 import torch
@@ -232,8 +231,4 @@ def _sampler(
 
 
 def _chosen(part: parts.Part) -> dict[str, Any]:
-    return {
-        field.name: getattr(part, field.name)
-        for field in dataclasses.fields(part)
-        if getattr(part, field.name) is not None
-    }
+    return {name: value for name, value in vars(part).items() if value is not None}

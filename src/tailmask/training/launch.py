@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import multiprocessing
 
 from tailmask.errors import UserError
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from tailmask.training.progress import Progress
 
 __all__ = ["launch"]
+
+multiprocessing: Any = torch.multiprocessing  # which has no types
 
 
 def launch(

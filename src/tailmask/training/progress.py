@@ -33,6 +33,8 @@ class Progress(Protocol):
 class ProgressCallback(pl.Callback):
     """Tells a `Progress` of the steps, ten times a second at most: reading a loss waits for the device."""
 
+    SECONDS_BETWEEN_STEPS = 0.1
+
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.last = 0.0
@@ -48,7 +50,7 @@ class ProgressCallback(pl.Callback):
         """A step is done."""
         self.num_samples += len(batch.targets) * trainer.world_size
         now = time.monotonic()
-        if now - self.last < 0.1:
+        if now - self.last < self.SECONDS_BETWEEN_STEPS:
             return
         self.progress.step(
             epoch=trainer.current_epoch + 1,

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from tailmask.calibration import fit_thresholds
 from tailmask.files import write_json
 from tailmask.metrics import evaluate
 from tailmask.training.arrays import write_arrays
@@ -38,7 +39,7 @@ def write_results(folder: Path, module: TrainingModule, config: RunConfig, *, is
     write_arrays(folder / "predictions.npz", arrays)
     thresholds: Tensor | None = None
     if "validation" in logits and not dataset.single_label:
-        thresholds = None
+        thresholds = fit_thresholds(logits["validation"].sigmoid(), targets["validation"])
     shift = module.objective.prior_shift
     save_model(
         folder / "model.safetensors",

@@ -45,7 +45,8 @@ def save_model(path: Path, network: nn.Module, description: ModelDescription) ->
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in network.state_dict().items()
     }
-    metadata = {"format": "pt", _KEY: json.dumps(asdict(description), ensure_ascii=False)}
+    # One entry only: safetensors writes several in an order that differs from process to process.
+    metadata = {_KEY: json.dumps(asdict(description), ensure_ascii=False)}
     write_bytes(path, save(weights, metadata=metadata))
 
 

@@ -1,0 +1,193 @@
+"""What methods make of data: losses against formulas, epochs' samples, ratios that follow the draw."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tailmask.data.dataset import Split
+from tailmask.errors import UserError
+from tailmask.functional import class_ratio
+from tailmask.losses import class_balanced_weights
+from tailmask.method import PAPER_METHODS, build_objective, parse
+
+NUM_SAMPLES, NUM_CLASSES = 200, 4
+
+
+@pytest.fixture
+def multi_label() -> Split:
+    generator = torch.Generator().manual_seed(0)
+    shares = torch.tensor([0.6, 0.3, 0.1, 0.04])
+    targets = (torch.rand(NUM_SAMPLES, NUM_CLASSES, generator=generator) < shares).to(torch.int8)
+    return Split(torch.randn(NUM_SAMPLES, 3, generator=generator), targets)
+
+
+@pytest.fixture
+def single_label() -> Split:
+    classes = torch.tensor([0] * 120 + [1] * 60 + [2] * 15 + [3] * 5)
+    return Split(torch.randn(NUM_SAMPLES, 3), F.one_hot(classes, NUM_CLASSES).to(torch.int8))
+
+
+def batch(split: Split, number: int = 32) -> tuple[torch.Tensor, torch.Tensor]:
+    logits = torch.randn(number, NUM_CLASSES, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    return logits, split.targets[:number].float()
+
+
+@pytest.mark.parametrize("name", [name for name in PAPER_METHODS if "ldam" not in name])
+def test_the_papers_methods_train_multi_label_data(multi_label: Split, name: str) -> None:
+    objective = build_objective(parse(name), multi_label, num_epochs=2)
+    objective.train()
+    for epoch in range(2):
+        objective.begin_epoch(epoch)
+        order = objective.order(epoch)
+        logits, _ = batch(multi_label, len(order))
+        loss = objective(logits, multi_label.targets[order].float())
+        loss.backward()
+        assert logits.grad.isfinite().all()
+        update = objective.end_epoch()
+        assert (update is None) == (not name.startswith("plm"))
+
+
+def test_losses_are_summed_over_classes_and_averaged_over_the_batch(multi_label: Split) -> None:
+    logits, targets = batch(multi_label)
+    elements = F.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+    expected = elements.sum() / len(logits)
+    for name in ("bce", "plm"):  # nothing is masked before the first update
+        objective = build_objective(parse(name), multi_label)
+        objective.begin_epoch(0)
+        torch.testing.assert_close(objective(logits, targets), expected)
+    weights = class_balanced_weights(multi_label.counts()[1], 0.99)
+    for name in ("bce+cb:beta=0.99", "plm+bce+cb:beta=0.99"):
+        objective = build_objective(parse(name), multi_label)
+        torch.testing.assert_close(objective(logits, targets), (elements * weights).sum() / len(logits))
+
+
+def test_class_balance_weighs_samples_where_each_has_one_label(single_label: Split) -> None:
+    logits, targets = batch(single_label, NUM_SAMPLES)
+    elements = F.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+    weights = class_balanced_weights(single_label.counts()[1], 0.9999)
+    of_samples = weights[targets.argmax(dim=1)].unsqueeze(1)
+    for name, weight in (("bce+cb", of_samples), ("bce+cb:per=class", weights)):
+        objective = build_objective(parse(name), single_label, single_label=True)
+        torch.testing.assert_close(objective(logits, targets), (elements * weight).sum() / len(logits))
+
+
+def test_deferred_weights_begin_after_four_fifths(single_label: Split) -> None:
+    logits, targets = batch(single_label, NUM_SAMPLES)
+    objective = build_objective(parse("ldam+drw"), single_label, single_label=True, num_epochs=200)
+    values = {}
+    for epoch in (0, 159, 160, 199):
+        objective.begin_epoch(epoch)
+        values[epoch] = objective(logits, targets).item()
+    assert values[0] == values[159] != values[160] == values[199]
+    assert objective.activation == "softmax"
+    assert objective.logit_scale == 30
+    assert objective.needs_cosines
+
+
+def test_ldam_is_refused_on_several_labels(multi_label: Split) -> None:
+    with pytest.raises(UserError, match="exactly one label a sample"):
+        build_objective(parse("ldam"), multi_label)
+
+
+def test_order_is_a_permutation_that_the_seed_and_the_epoch_determine(multi_label: Split) -> None:
+    first, second = (build_objective(parse("bce"), multi_label, seed=3) for _ in range(2))
+    other = build_objective(parse("bce"), multi_label, seed=4)
+    assert first.order(5).sort().values.equal(torch.arange(NUM_SAMPLES))
+    assert first.order(5).equal(second.order(5))
+    assert not first.order(5).equal(first.order(6))
+    assert not first.order(5).equal(other.order(5))
+
+
+@pytest.mark.parametrize("name", ["plm+bce+undersample:samples=20", "plm+bce+classaware"])
+def test_ratios_follow_the_draw(multi_label: Split, name: str) -> None:
+    objective = build_objective(parse(name), multi_label)
+    drawn = [multi_label.targets[objective.order(epoch)] for epoch in range(3)]
+    ratios = [class_ratio((part == 1).sum(dim=0), (part == 0).sum(dim=0)) for part in drawn]
+    objective.begin_epoch(0)
+    torch.testing.assert_close(objective.masking.target_ratio, ratios[0])  # r̄₁ is the first draw's
+    for epoch in (1, 2):
+        objective.begin_epoch(epoch)
+        torch.testing.assert_close(objective.masking.class_ratio, ratios[epoch])
+        torch.testing.assert_close(objective.masking.target_ratio, ratios[0])
+
+
+def test_undersampling_without_a_number_takes_the_median_class(multi_label: Split) -> None:
+    objective = build_objective(parse("bce+undersample"), multi_label)
+    positives = multi_label.counts()[1]
+    assert objective.sampler.samples_per_class == positives.double().median().int().item()
+    assert len(objective.order(0)) < NUM_SAMPLES
+
+
+def test_fixed_ratio_never_moves(multi_label: Split) -> None:
+    objective = build_objective(parse("plm:rate=0,init=mean"), multi_label)
+    start = objective.masking.target_ratio.clone()
+    torch.testing.assert_close(start, objective.masking.class_ratio.mean().expand(NUM_CLASSES))
+    objective.begin_epoch(0)
+    objective(*batch(multi_label)).backward()
+    objective.end_epoch()
+    assert objective.masking.target_ratio.equal(start)
+
+
+def test_every_option_of_plm_arrives(multi_label: Split) -> None:
+    name = "plm:rate=0.3,init=min,bins=20,range=0.01..2,expected=true,adapt=rate,warmup=2,statistics=training"
+    masking = build_objective(parse(name), multi_label).masking
+    assert (masking.rate, masking.num_bins, masking.ratio_range) == (0.3, 20, (0.01, 2.0))
+    assert (masking.expected, masking.adapt, masking.warmup, masking.record) == (True, "rate", 2, True)
+    assert masking.target_ratio.unique().numel() == 1
+
+
+def test_rate_matching_takes_statistics_from_validation_where_there_is_one(multi_label: Split) -> None:
+    with_validation = build_objective(parse("plm:adapt=rate"), multi_label, has_validation=True)
+    assert with_validation.statistics == "validation"
+    assert not with_validation.masking.record
+    assert with_validation.notes == ()
+    without = build_objective(parse("plm:adapt=rate"), multi_label)
+    assert without.statistics == "training"
+    assert without.masking.record
+    assert "there is none, so it uses those of the training passes" in without.notes[0]
+    divergences = build_objective(parse("plm:statistics=validation"), multi_label, has_validation=True)
+    assert divergences.statistics == "validation"
+    with pytest.raises(UserError, match="needs a validation split"):
+        build_objective(parse("plm:statistics=validation"), multi_label)
+
+
+def test_masks_are_determined_by_seed_epoch_and_rank(multi_label: Split) -> None:
+    logits, targets = batch(multi_label)
+
+    def loss(epoch: int, rank: int = 0, seed: int = 0) -> float:
+        objective = build_objective(parse("plm:init=mean"), multi_label, seed=seed)
+        objective.begin_epoch(epoch, rank=rank)
+        return objective(logits, targets).item()
+
+    assert loss(1) == loss(1)
+    assert len({loss(1), loss(2), loss(1, rank=1), loss(1, seed=1)}) == 4
+
+
+def test_prior_shift_is_that_of_the_epoch_in_force_and_only_where_it_holds(multi_label: Split) -> None:
+    objective = build_objective(parse("plm:rate=1"), multi_label)
+    for epoch in range(2):
+        objective.begin_epoch(epoch)
+        objective(*batch(multi_label)).backward()
+        in_force = (objective.masking.class_ratio / objective.masking.target_ratio).log()
+        objective.end_epoch()
+    torch.testing.assert_close(objective.prior_shift, in_force)
+    assert objective.prior_shift.any()
+    assert build_objective(parse("plm+bce+cb"), multi_label).prior_shift is not None
+    for name in ("bce", "plm+focal", "plm+bce+undersample"):
+        assert build_objective(parse(name), multi_label).prior_shift is None
+
+
+def test_state_carries_ratios_over_a_restart(multi_label: Split) -> None:
+    objective = build_objective(parse("plm+bce+undersample:samples=30"), multi_label)
+    objective.begin_epoch(0)
+    objective(*batch(multi_label)).backward()
+    objective.end_epoch()
+    again = build_objective(parse("plm+bce+undersample:samples=30"), multi_label)
+    again.load_state_dict(objective.state_dict())
+    for each in (objective, again):
+        each.begin_epoch(1)
+    logits, targets = batch(multi_label)
+    assert objective(logits, targets).equal(again(logits, targets))
+    assert objective.masking.target_ratio.equal(again.masking.target_ratio)

@@ -1,0 +1,424 @@
+"""Training runs: what they leave, that a restart changes nothing, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import (
+    NUM_CLASSES,
+    Interrupter,
+    replaced,
+    same_bytes,
+    tiny_config,
+    tiny_dataset,
+    without_times,
+)
+
+from tailmask.data.dataset import Split
+from tailmask.errors import UserError
+from tailmask.functional import next_ratio
+from tailmask.metrics import evaluate
+from tailmask.training import Execution, Run, engine, train
+from tailmask.training.lock import locked
+from tailmask.training.progress import ProgressCallback
+from tailmask.training.weights import load_model
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return tiny_dataset()
+
+
+@pytest.fixture(scope="module")
+def finished(dataset, tmp_path_factory) -> Run:
+    torch.set_num_threads(1)
+    return train(tiny_config(), tmp_path_factory.mktemp("finished") / "run", dataset=dataset)
+
+
+@pytest.fixture(autouse=True)
+def _every_step(monkeypatch) -> None:
+    """Tell the progress of every step, however short."""
+    monkeypatch.setattr(ProgressCallback, "SECONDS_BETWEEN_STEPS", 0.0)
+
+
+def test_a_run_leaves_its_full_record(finished: Run, dataset) -> None:
+    assert finished.is_complete
+    files = {path.name for path in finished.folder.iterdir() if not path.name.startswith(".")}
+    assert files == {"run.json", "history.jsonl", "model.safetensors", "predictions.npz", "metrics.json"}
+    config = finished.config
+    assert config["name"] == config["method"] == "plm:rate=0.5"
+    assert config["recipe"]["schedule"]["epochs"] == 4
+    assert config["classes"] == ["a", "b", "c", "d"]
+    assert config["train_counts"] == dataset.train.counts().tolist()
+    assert config["versions"]["torch"] == torch.__version__
+    assert [session["resumed_after_epoch"] for session in config["sessions"]] == [0]
+    assert config["sessions"][0]["threads"] == 1
+
+
+def test_history_has_a_line_an_epoch_with_ratios_that_follow_equation_7(finished: Run) -> None:
+    history = finished.history
+    assert [record["epoch"] for record in history] == [1, 2, 3, 4]
+    assert all(record["samples"] == 203 for record in history)
+    assert history[-1]["loss"] < history[0]["loss"]
+    for now, after in itertools.pairwise(history):
+        moved = next_ratio(torch.tensor(now["ratio"]), torch.tensor(now["gap"]), 0.5)
+        torch.testing.assert_close(torch.tensor(after["ratio"]), moved, rtol=1e-4, atol=1e-6)
+        assert np.shape(now["keep"]) == np.shape(now["divergence"]) == (2, NUM_CLASSES)
+        assert np.max(now["keep"], axis=0).tolist() == [1.0] * NUM_CLASSES
+    assert set(history[0]["validation"]) == {"f1", "ap", "exact_match"}
+
+
+def test_metrics_are_those_of_the_predictions(finished: Run, dataset) -> None:
+    arrays = finished.predictions()
+    assert arrays["test_logits"].dtype == np.float32
+    assert arrays["test_targets"].dtype == np.int8
+    assert arrays["validation_logits"].shape == (60, NUM_CLASSES)
+    assert np.array_equal(arrays["test_targets"], dataset.test.targets.numpy())
+    report = evaluate(
+        torch.from_numpy(arrays["test_logits"]),
+        torch.from_numpy(arrays["test_targets"]),
+        train_positives=dataset.train.counts()[1],
+    )
+    assert finished.metrics["test"] == report.to_json()
+
+
+def test_the_model_file_gives_the_predictions_back(finished: Run, dataset) -> None:
+    network, description = load_model(finished.folder / "model.safetensors")
+    logits = network(dataset.test.inputs)
+    torch.testing.assert_close(logits, torch.from_numpy(finished.predictions()["test_logits"]))
+    assert description.classes == dataset.classes
+    assert description.shape == (6,)
+    assert description.encoder == {"kind": "plain"}
+    assert (description.activation, description.threshold) == ("sigmoid", 0.5)
+    positives, negatives = dataset.train.counts().flip(0).double()
+    last = torch.tensor(finished.history[-1]["ratio"]).double()
+    shift = torch.tensor(description.prior_shift).double()
+    torch.testing.assert_close(shift, (positives / negatives / last).log(), rtol=1e-4, atol=1e-4)
+    assert len(description.thresholds) == NUM_CLASSES
+
+
+def test_a_run_asked_for_twice_is_read(finished: Run, dataset) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.folder.iterdir()}
+    progress = Interrupter()
+    again = train(tiny_config(), finished.folder, dataset=dataset, progress=progress)
+    assert again.metrics == finished.metrics
+    assert progress.calls == []
+    assert {path: path.stat().st_mtime_ns for path in finished.folder.iterdir()} == before
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(finished: Run, dataset, tmp_path) -> None:
+    train(tiny_config(), tmp_path / "same", dataset=dataset)
+    assert same_bytes(finished.folder, tmp_path / "same")
+    other = train(tiny_config(seed=1), tmp_path / "other", dataset=dataset)
+    assert other.metrics != finished.metrics
+
+
+@pytest.mark.parametrize("after_record", [False, True], ids=["within an epoch", "after a checkpoint"])
+@pytest.mark.parametrize("epoch", [1, 3, 4])
+def test_an_interrupted_run_goes_on_to_the_same_bytes(
+    finished: Run, dataset, tmp_path, epoch: int, after_record: bool
+) -> None:
+    interrupter = Interrupter(epoch, error=RuntimeError("stop"), after_record=after_record)
+    with pytest.raises(RuntimeError, match="stop"):
+        train(tiny_config(), tmp_path / "run", dataset=dataset, progress=interrupter)
+    assert interrupter.calls[-1] == "end"
+    done = epoch if after_record else epoch - 1
+    assert len(Run(tmp_path / "run").history) == done
+    assert not Run(tmp_path / "run").is_complete
+    progress = Interrupter()
+    run = train(tiny_config(), tmp_path / "run", dataset=dataset, progress=progress)
+    assert [record["epoch"] for record in progress.records] == list(range(done + 1, 5))
+    if done:
+        assert progress.notes == [f"resuming after epoch {done} of 4"]
+    assert run.config["sessions"][1]["resumed_after_epoch"] == done
+    assert same_bytes(finished.folder, run.folder)
+    assert without_times(run.history) == without_times(finished.history)
+    assert not (run.folder / "checkpoint.ckpt").exists()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "focal",
+        "plm+bce+undersample:samples=20",
+        "plm:adapt=rate,warmup=1",
+        "plm:expected=true+db",
+        "bce+drw:start=0.5",
+    ],
+)
+def test_every_kind_of_method_resumes_to_the_same_bytes(dataset, tmp_path, method: str) -> None:
+    whole = train(tiny_config(method), tmp_path / "whole", dataset=dataset)
+    with pytest.raises(RuntimeError):
+        train(
+            tiny_config(method),
+            tmp_path / "run",
+            dataset=dataset,
+            progress=Interrupter(3, error=RuntimeError("stop")),
+        )
+    resumed = train(tiny_config(method), tmp_path / "run", dataset=dataset)
+    assert same_bytes(whole.folder, resumed.folder)
+
+
+def test_ldam_trains_single_label_data_with_a_normalised_head(tmp_path) -> None:
+    dataset = tiny_dataset(single_label=True)
+    run = train(tiny_config("ldam+drw"), tmp_path / "run", dataset=dataset)
+    network, description = load_model(run.folder / "model.safetensors")
+    assert (description.activation, description.logit_scale) == ("softmax", 30)
+    logits = torch.from_numpy(run.predictions()["test_logits"])
+    torch.testing.assert_close(network(dataset.test.inputs) * 30, logits)
+    assert logits.abs().max() <= 30
+    assert "error" in run.metrics["test"]["summary"]
+    assert description.thresholds is None
+
+
+def test_rate_matching_is_fed_by_the_validation_split(dataset, tmp_path) -> None:
+    run = train(tiny_config("plm:adapt=rate,warmup=0", epochs=2), tmp_path / "run", dataset=dataset)
+    with_none = train(
+        tiny_config("plm:adapt=rate,warmup=0", epochs=2),
+        tmp_path / "none",
+        dataset=tiny_dataset(validation=False),
+    )
+    assert run.config["notes"] == []
+    assert "there is none" in with_none.config["notes"][0]
+    assert "validation" not in with_none.history[0]
+    # Positives of each class in the validation split, over those that are predicted there.
+    assert run.history[0]["gap"] != with_none.history[0]["gap"]
+    assert "validation_logits" not in with_none.predictions()
+
+
+def test_last_bias_is_left_out_of_weight_decay_where_the_recipe_says(dataset, tmp_path) -> None:
+    config = tiny_config(fields=["optimizer.decay_last_bias=false"])
+    module = engine.build_module(config, dataset)
+    optimizer = module.configure_optimizers()
+    all_but, last = optimizer.param_groups
+    assert last["weight_decay"] == 0.0
+    assert last["params"] == [module.network[-1].bias]
+    assert all_but["weight_decay"] == config.recipe.optimizer.weight_decay > 0
+    assert len(all_but["params"]) == 3
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_learning_rate_follows_the_schedule(dataset, tmp_path, name: str) -> None:
+    fields = [
+        f"optimizer.name={name}",
+        "schedule.warmup=2",
+        "schedule.milestones=[3]",
+        "schedule.factors=[0.5]",
+    ]
+    config = tiny_config(epochs=4, fields=["schedule.epochs=4", *fields])
+    run = train(config, tmp_path / "run", dataset=dataset)
+    assert [record["lr"] for record in run.history] == pytest.approx([0.05, 0.1, 0.1, 0.05])
+
+
+def test_another_configuration_is_refused_and_nothing_is_touched(finished: Run, dataset) -> None:
+    before = {path: path.read_bytes() for path in finished.folder.iterdir()}
+    with pytest.raises(UserError, match=r"holds another run, which differs in seed \(0 there, 7 asked for\)"):
+        train(tiny_config(seed=7), finished.folder, dataset=dataset)
+    with pytest.raises(UserError, match=r"method \(plm:rate=0\.5 there, focal:gamma=2 asked for\)"):
+        train(tiny_config("focal"), finished.folder, dataset=dataset)
+    with pytest.raises(UserError, match=r"data\.validation \(True there, False asked for\)"):
+        train(tiny_config(), finished.folder, dataset=tiny_dataset(validation=False))
+    assert {path: path.read_bytes() for path in finished.folder.iterdir()} == before
+
+
+def test_a_folder_with_other_files_is_refused(dataset, tmp_path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds files that are not of a run"):
+        train(tiny_config(), tmp_path, dataset=dataset)
+    with pytest.raises(UserError, match="is a file"):
+        train(tiny_config(), tmp_path / "notes.txt", dataset=dataset)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_what_cannot_work_leaves_no_folder(dataset, tmp_path) -> None:
+    for config in (
+        tiny_config("ldam"),
+        tiny_config("plm", fields=["model.name=resnet12", "model.hidden=[]", "model.dropout=0"]),
+    ):
+        with pytest.raises(UserError):
+            train(config, tmp_path / "run", dataset=dataset)
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_processes_cannot_train_in_one_folder(dataset, tmp_path) -> None:
+    with (
+        locked(tmp_path / "run"),
+        pytest.raises(UserError, match=r"another process is training in .*run: wait for it"),
+    ):
+        train(tiny_config(), tmp_path / "run", dataset=dataset)
+    assert train(tiny_config(epochs=1), tmp_path / "run", dataset=dataset).is_complete
+
+
+def test_a_diverging_run_stops_with_the_step_and_keeps_the_last_good_epoch(dataset, tmp_path) -> None:
+    inputs = dataset.train.inputs.clone()
+    spoilt = replaced(dataset, train=Split(inputs, dataset.train.targets))
+
+    class Spoiler(Interrupter):
+        def record(self, record) -> None:
+            if record["epoch"] == 2:
+                inputs.fill_(float("nan"))
+
+    with pytest.raises(UserError, match="the inputs hold NaN or infinite values in epoch 3, step 1 of 7"):
+        train(tiny_config(), tmp_path / "run", dataset=spoilt, progress=Spoiler())
+    assert len(Run(tmp_path / "run").history) == 2
+    with pytest.raises(UserError, match="in epoch 3, step 1 of 7"):
+        train(tiny_config(), tmp_path / "run", dataset=spoilt)
+    inputs.copy_(dataset.train.inputs)
+    assert train(tiny_config(), tmp_path / "run", dataset=spoilt).is_complete
+
+
+def test_too_high_a_learning_rate_is_named_as_the_cause(dataset, tmp_path) -> None:
+    config = tiny_config("bce", fields=["optimizer.lr=1e30", "schedule.warmup=0", "model.dropout=0"])
+    with pytest.raises(
+        UserError, match=r"became NaN or infinite in epoch \d, step \d of 7, .*optimizer.lr=1e\+29"
+    ):
+        train(config, tmp_path / "run", dataset=dataset)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_leave_a_resumable_run(finished: Run, dataset, tmp_path, sent) -> None:
+    class Sender(Interrupter):
+        def record(self, record) -> None:
+            if record["epoch"] == 2:
+                os.kill(os.getpid(), sent)
+
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny_config(), tmp_path / "run", dataset=dataset, progress=Sender())
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert len(Run(tmp_path / "run").history) >= 2
+    assert same_bytes(finished.folder, train(tiny_config(), tmp_path / "run", dataset=dataset).folder)
+
+
+def test_training_works_outside_the_main_thread(finished: Run, dataset, tmp_path) -> None:
+    thread = threading.Thread(
+        target=train, args=(tiny_config(), tmp_path / "run"), kwargs={"dataset": dataset}
+    )
+    thread.start()
+    thread.join()
+    assert same_bytes(finished.folder, tmp_path / "run")
+
+
+def test_leftovers_of_a_killed_write_are_removed(dataset, tmp_path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".run.json.abc.partial").write_text("{")
+    train(tiny_config(epochs=1), folder, dataset=dataset)
+    assert not list(folder.glob(".*.partial"))
+
+
+def interrupted(dataset, folder: Path) -> Path:
+    with pytest.raises(RuntimeError):
+        train(tiny_config(), folder, dataset=dataset, progress=Interrupter(3, error=RuntimeError("stop")))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("checkpoint.ckpt", b"", "checkpoint.ckpt cannot be read"),
+        ("checkpoint.ckpt", b"PK\x03\x04 not a checkpoint", "checkpoint.ckpt cannot be read"),
+        ("run.json", b"{", "run.json is not valid JSON"),
+        ("run.json", b"[]", "run.json must be a JSON object, got list"),
+        ("run.json", b"{}", "holds another run"),
+        ("history.jsonl", b"", "history.jsonl lacks epochs that are done"),
+    ],
+)
+def test_damaged_files_are_named(dataset, tmp_path, file: str, content: bytes, sentence: str) -> None:
+    folder = interrupted(dataset, tmp_path / "run")
+    (folder / file).write_bytes(content)
+    with pytest.raises(UserError, match=sentence):
+        train(tiny_config(), folder, dataset=dataset)
+
+
+def test_a_checkpoint_is_never_executed(dataset, tmp_path) -> None:
+    folder = interrupted(dataset, tmp_path / "run")
+
+    class Harm:
+        def __reduce__(self):
+            return (os.mkdir, (str(tmp_path / "harm"),))
+
+    torch.save({"epochs_done": Harm()}, folder / "checkpoint.ckpt")
+    with pytest.raises(UserError, match="cannot be read"):
+        train(tiny_config(), folder, dataset=dataset)
+    assert not (tmp_path / "harm").exists()
+
+
+def test_a_torn_line_of_history_is_cut_off(finished: Run, dataset, tmp_path) -> None:
+    folder = interrupted(dataset, tmp_path / "run")
+    with (folder / "history.jsonl").open("a") as file:
+        file.write('{"epoch": 3, "lo')
+    assert without_times(train(tiny_config(), folder, dataset=dataset).history) == without_times(
+        finished.history
+    )
+
+
+def test_a_full_disk_is_told_and_the_run_goes_on_afterwards(
+    finished: Run, dataset, tmp_path, monkeypatch
+) -> None:
+    real, calls = torch.save, []
+
+    def full(*arguments, **options) -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise OSError(28, "No space left on device")
+        real(*arguments, **options)
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(UserError, match=r"cannot be written to \(No space left on device\)"):
+        train(tiny_config(), tmp_path / "run", dataset=dataset)
+    run = train(tiny_config(), tmp_path / "run", dataset=dataset)
+    assert run.config["sessions"][1]["resumed_after_epoch"] == 2
+    assert same_bytes(finished.folder, run.folder)
+
+
+def test_tensorboard_logs_by_flag(dataset, tmp_path) -> None:
+    pytest.importorskip("tensorboardX")
+    train(tiny_config(epochs=1), tmp_path / "run", dataset=dataset, execution=Execution(tensorboard=True))
+    assert list((tmp_path / "run" / "tensorboard").glob("events*"))
+
+
+def test_bf16_trains_and_is_another_run(finished: Run, dataset, tmp_path) -> None:
+    config = replaced(tiny_config(epochs=2), precision="bf16")
+    run = train(config, tmp_path / "run", dataset=dataset)
+    assert run.is_complete
+    with pytest.raises(UserError, match=r"precision \(bf16 there, 32 asked for\)"):
+        train(tiny_config(epochs=2), tmp_path / "run", dataset=dataset)
+    network, _ = load_model(run.folder / "model.safetensors")
+    assert next(network.parameters()).dtype == torch.float32
+
+
+def test_own_model_is_trained_and_loaded_only_when_named_again(dataset, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "user_networks.py").write_text(
+        "from torch import nn\ndef make(shape, num_classes):\n    return nn.Linear(shape[0], num_classes)\n"
+    )
+    config = tiny_config(
+        epochs=1, fields=["model.name=user_networks:make", "model.hidden=[]", "model.dropout=0"]
+    )
+    run = train(config, tmp_path / "run", dataset=dataset)
+    path = run.folder / "model.safetensors"
+    with pytest.raises(UserError, match="its code may be run with --model user_networks:make"):
+        load_model(path)
+    network, _ = load_model(path, model="user_networks:make")
+    torch.testing.assert_close(
+        network(dataset.test.inputs), torch.from_numpy(run.predictions()["test_logits"])
+    )
+
+
+def test_run_json_is_what_others_can_read(finished: Run) -> None:
+    text = (finished.folder / "run.json").read_text()
+    assert json.loads(text)["determines"]["data"] == {
+        "name": "tiny",
+        "single_label": False,
+        "validation": True,
+    }
+    assert str(finished.folder) not in text
