@@ -1,0 +1,228 @@
+"""From a network's outputs to decisions: the data's own prior put back, and thresholds fitted on validation.
+
+Masking changes what a network's outputs mean: it has learned from labels in the ratio r̄ and not in the data's
+ratio r. `apply_prior_shift` undoes that. `fit_thresholds` picks the probability from which on each class is
+predicted, by F1 on validation data. `Calibration` keeps both beside a model's weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tailmask.functional import histogram
+
+__all__ = ["Calibration", "apply_prior_shift", "fit_shared_threshold", "fit_thresholds"]
+
+# Shared thresholds are looked for, and fitted ones are averaged, within these logits: probabilities of 6e-6
+# and its opposite. A class whose best threshold lies beyond is one whose positives were never recognised.
+BOUND = 12.0
+NUM_STEPS = 240
+
+# From 3 to 10 all do as well: on held-out parts of seven Mulan data sets, four splits each, with validation
+# sets of 2, 5 and 15 %, the mean F1 over classes was 38.9, without shrinkage 38.0, with one shared threshold
+# 38.4. Estimating the number from the spread of the classes' own thresholds, or by cross-validation, did no
+# better.
+SHRINKAGE = 5.0
+
+BLOCK = 2**20  # labels worked on at once
+
+
+def apply_prior_shift(logits: Tensor, shift: Tensor) -> Tensor:
+    """Logits under the data's own prior: `logits + shift`, with shift = log(r / r̄) of each class.
+
+    `PartialLabelMasking.prior_shift()` gives the shift.
+
+    >>> apply_prior_shift(torch.tensor([[0.0, 0.0]]), torch.tensor([0.1, 0.5]).log()).sigmoid()
+    tensor([[0.0909, 0.3333]])
+    """
+    if shift.shape != logits.shape[-1:]:
+        raise ValueError(
+            f"the prior shift must have shape ({logits.shape[-1]},) as the logits have that many classes, "
+            f"got {tuple(shift.shape)}"
+        )
+    return logits + shift.to(device=logits.device, dtype=logits.dtype)
+
+
+def fit_thresholds(probabilities: Tensor, targets: Tensor, *, shrinkage: float = SHRINKAGE) -> Tensor:
+    """Thresholds (C,) that are good for F1 on validation data and hold on other data, for rare classes too.
+
+    Each class has a threshold of its own with the highest F1, halfway (in logits) between two scores, and
+    all share one, with the highest mean F1 (`fit_shared_threshold`). The former is exact for the validation
+    data and, with few positives, mostly chance. So the two are averaged as logits, with weights n and
+    `shrinkage` for a class with n validation positives: empirical Bayes' form for the mean of n observations
+    with a known prior. A class without positives gets the shared threshold; `shrinkage=0` averages nothing;
+    `shrinkage=math.inf` shares one threshold.
+
+    Targets are 1, 0, or −1 or NaN where unknown (left out). A label is predicted where its probability is at
+    least the threshold.
+
+    >>> probabilities = torch.tensor([[0.9, 0.2], [0.3, 0.1], [0.2, 0.1], [0.1, 0.1]])
+    >>> targets = torch.tensor([[1, 0], [1, 0], [0, 0], [0, 0]])
+    >>> fit_thresholds(probabilities, targets, shrinkage=0.0)  # the second has no positives
+    tensor([0.2466, 0.2497])
+    """
+    if not shrinkage >= 0.0:
+        raise ValueError(f"shrinkage must be 0 or more, got {shrinkage}")
+    known, present = _check(probabilities, targets)
+    shared = _shared_cut(probabilities, known, present)
+    positives = torch.count_nonzero(present, dim=0).to(torch.float64)  # (C,)
+    own, exact = _best_cuts(probabilities, known, present, shared)
+    weight = torch.ones_like(positives) if shrinkage == 0.0 else positives / (positives + shrinkage)
+    averaged = torch.sigmoid(shared + weight * (own.clamp(-BOUND, BOUND) - shared))
+    return averaged.where((weight < 1.0) | (positives == 0), exact).to(torch.float32)
+
+
+def fit_shared_threshold(probabilities: Tensor, targets: Tensor) -> float:
+    """The one threshold for all classes with the highest F1 on validation data, averaged over classes.
+
+    Classes without a known positive are left out; without any, it is 0.5. It lies on a grid of steps of 0.1
+    in logits, and is the middle one of those that are equally good. The mean over classes (macro) is what
+    rare classes need: pooled counts (micro) would choose for the frequent ones.
+
+    >>> round(fit_shared_threshold(torch.tensor([[0.4], [0.3], [0.1]]), torch.tensor([[1], [1], [0]])), 3)
+    0.182
+    """
+    known, present = _check(probabilities, targets)
+    return float(torch.sigmoid(torch.tensor(_shared_cut(probabilities, known, present), dtype=torch.float64)))
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A prior shift and a threshold for each class, (C,) both: what turns a model's logits into decisions.
+
+    >>> calibration = Calibration(prior_shift=torch.tensor([0.0, -1.0]), thresholds=torch.tensor([0.5, 0.4]))
+    >>> calibration.predict(torch.tensor([[0.1, 0.1], [-0.1, 0.9]]))
+    tensor([[ True, False],
+            [False,  True]])
+    >>> Calibration.from_json(calibration.to_json()).thresholds
+    tensor([0.5000, 0.4000])
+    """
+
+    prior_shift: Tensor
+    thresholds: Tensor
+
+    def __post_init__(self) -> None:
+        if self.prior_shift.ndim != 1 or self.prior_shift.shape != self.thresholds.shape:
+            raise ValueError(
+                "prior shift and thresholds must have the same shape (C,), got "
+                f"{tuple(self.prior_shift.shape)} and {tuple(self.thresholds.shape)}"
+            )
+        if not (self.prior_shift.isfinite().all() and self.thresholds.isfinite().all()):
+            raise ValueError("prior shift and thresholds must be finite numbers")
+
+    @classmethod
+    def fit(
+        cls,
+        logits: Tensor,
+        targets: Tensor,
+        *,
+        prior_shift: Tensor | None = None,
+        shrinkage: float = SHRINKAGE,
+    ) -> Calibration:
+        """Thresholds fitted by `fit_thresholds` to validation logits, shifted first if there is a shift."""
+        shift = torch.zeros(logits.shape[-1]) if prior_shift is None else prior_shift
+        probabilities = apply_prior_shift(logits.float(), shift).sigmoid()
+        return cls(shift, fit_thresholds(probabilities, targets, shrinkage=shrinkage))
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Probabilities under the data's own prior."""
+        return apply_prior_shift(logits.float(), self.prior_shift).sigmoid()
+
+    def predict(self, logits: Tensor) -> Tensor:
+        """Which labels are predicted: those whose probability is at least their threshold."""
+        return self.probabilities(logits) >= self.thresholds.to(logits.device)
+
+    def to_json(self) -> dict[str, list[float]]:
+        """Plain lists, which read back to the same numbers."""
+        return {"prior_shift": self.prior_shift.tolist(), "thresholds": self.thresholds.tolist()}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Calibration:
+        """The calibration that `to_json` wrote."""
+        missing = {"prior_shift", "thresholds"} - value.keys()
+        if missing:
+            raise ValueError(f"a calibration needs prior_shift and thresholds, got none of {sorted(missing)}")
+        return cls(torch.tensor(value["prior_shift"]), torch.tensor(value["thresholds"]))
+
+
+def _check(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Which labels are known, and which present, both (N, C)."""
+    if probabilities.ndim != 2 or probabilities.shape != targets.shape:
+        raise ValueError(
+            "probabilities and targets must have the same shape (N, C), got "
+            f"{tuple(probabilities.shape)} and {tuple(targets.shape)}"
+        )
+    if not bool(((probabilities >= 0.0) & (probabilities <= 1.0)).all()):  # NaN is neither
+        raise ValueError("probabilities must lie between 0 and 1: apply the sigmoid to logits first")
+    return targets >= 0.0, targets >= 0.5
+
+
+def _shared_cut(probabilities: Tensor, known: Tensor, present: Tensor) -> float:
+    """Logit of the shared threshold."""
+    num_samples, num_classes = probabilities.shape
+    counts = torch.zeros(2, num_classes, NUM_STEPS, dtype=torch.int64, device=probabilities.device)
+    step = max(1, BLOCK // max(1, num_classes))
+    for start in range(0, num_samples, step):
+        rows = slice(start, start + step)
+        position = probabilities[rows].float().logit() / (2.0 * BOUND) + 0.5
+        counts += histogram(position.clamp_(0.0, 1.0), present[rows], NUM_STEPS, known=known[rows])
+    positives = counts[1].sum(dim=-1, keepdim=True)
+    usable = positives.squeeze(-1) > 0
+    if not bool(usable.any()):
+        return 0.0
+    above = counts.flip(-1).cumsum(dim=-1).flip(-1)[:, usable]  # labels from each step on, (2, C, steps)
+    f1 = (2.0 * above[1] / (above.sum(dim=0) + positives[usable])).mean(
+        dim=0, dtype=torch.float64
+    )  # (steps,)
+    cuts = torch.arange(NUM_STEPS, dtype=torch.float64, device=f1.device) * (2.0 * BOUND / NUM_STEPS) - BOUND
+    f1[0] = -1.0  # the first bin also holds what lies below it
+    return float(cuts[f1 == f1.max()].median())
+
+
+def _best_cuts(probabilities: Tensor, known: Tensor, present: Tensor, shared: float) -> tuple[Tensor, Tensor]:
+    """Of each class the cut with the highest F1: its logit, and a threshold that separates just there."""
+    num_samples, num_classes = probabilities.shape
+    cuts = np.full(num_classes, shared)
+    thresholds = np.zeros(num_classes)
+    step = max(1, BLOCK // max(1, num_samples))
+    for start in range(0, num_classes, step):
+        columns = slice(start, start + step)
+        masked = probabilities[:, columns].where(known[:, columns], -1.0)  # unknown ones below all others
+        scores = masked.T.contiguous().cpu().numpy()
+        masks = present[:, columns].T.contiguous().cpu().numpy()
+        ordered = np.sort(scores, axis=1)
+        for offset in range(len(scores)):
+            positives = np.sort(scores[offset, masks[offset]])
+            if len(positives):
+                cut, threshold = _best_cut(ordered[offset], positives, shared)
+                cuts[start + offset], thresholds[start + offset] = cut, threshold
+    device = probabilities.device
+    return torch.from_numpy(cuts).to(device), torch.from_numpy(thresholds).to(device)
+
+
+def _best_cut(ordered: np.ndarray, positives: np.ndarray, shared: float) -> tuple[float, float]:
+    """The best cut of one class: only just below a positive can F1 have its maximum."""
+    below = np.searchsorted(ordered, positives)  # labels that a cut just below each positive leaves out
+    hits = len(positives) - np.searchsorted(positives, positives)
+    f1 = 2.0 * hits / (len(ordered) - below + len(positives))
+    best = f1 == f1.max()
+    upper = positives[best]
+    lower = ordered[np.maximum(below[best] - 1, 0)]
+    lower = np.where((below[best] == 0) | (lower < 0.0), upper, lower)  # nothing known is left out
+    cuts = (_logit(upper) + _logit(lower)) / 2.0
+    choice = np.abs(cuts - shared).argmin()
+    threshold = np.float32(1.0 / (1.0 + np.exp(-cuts[choice])))
+    # Between neighbouring floats there is no room, and the threshold must not reach what it leaves out.
+    if not lower[choice] < threshold <= upper[choice]:
+        threshold = upper[choice]
+    return float(cuts[choice]), float(threshold)
+
+
+def _logit(probabilities: np.ndarray) -> np.ndarray:
+    clipped = np.clip(probabilities.astype(np.float64), 1e-38, 1.0 - 2.0**-25)
+    return np.log(clipped) - np.log1p(-clipped)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from metric_cases import cases, random_case
+from sklearn.metrics import f1_score, hamming_loss, precision_recall_fscore_support
+from torchmetrics.functional.classification import multilabel_stat_scores
+
+from tailmask.metrics import Confusion, confusion
+from tailmask.metrics import labels as labels_module
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_scikit_learn(seed):
+    scores, targets = random_case(seed)
+    targets[:, 3] = 0  # never present
+    predictions = scores > 0.5
+    predictions[:, 4] = False  # never predicted
+    counts = confusion(predictions, targets)
+    precision, recall, f1, positives = precision_recall_fscore_support(targets, predictions, zero_division=0)
+    torch.testing.assert_close(counts.precision, torch.from_numpy(precision))
+    torch.testing.assert_close(counts.recall, torch.from_numpy(recall))
+    torch.testing.assert_close(counts.f1, torch.from_numpy(f1))
+    assert counts.positives.tolist() == positives.tolist()
+    assert float(counts.micro_f1) == pytest.approx(f1_score(targets, predictions, average="micro"))
+    assert float(counts.hamming_loss) == pytest.approx(hamming_loss(targets, predictions))
+
+
+def test_equals_torchmetrics_with_unknown_labels():
+    scores, targets = random_case(5, unknown=0.3)
+    counts = confusion(scores > 0, targets)
+    expected = multilabel_stat_scores(
+        (scores > 0).int(), targets.int(), num_labels=7, average="none", ignore_index=-1
+    )
+    order = (counts.true_positives, counts.false_positives, counts.true_negatives, counts.false_negatives)
+    assert torch.stack(order, dim=1).tolist() == expected[:, :4].tolist()
+    assert torch.equal(counts.known, (targets >= 0).sum(dim=0))
+
+
+def test_values_worked_out_by_hand():
+    predictions = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], dtype=torch.bool)
+    targets = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [1.0, -1.0, torch.nan]])
+    counts = confusion(predictions, targets)
+    assert counts.precision.tolist() == pytest.approx([2 / 3, 1 / 2, 0])
+    assert counts.recall.tolist() == pytest.approx([2 / 3, 1 / 2, 0])
+    assert float(counts.micro_f1) == pytest.approx(6 / 10)
+    assert float(counts.hamming_loss) == pytest.approx(4 / 10)
+
+
+@given(cases())
+def test_batches_add_up(case):
+    scores, targets = case
+    predictions = scores > 0
+    half = len(scores) // 2
+    parts = confusion(predictions[:half], targets[:half]) + confusion(predictions[half:], targets[half:])
+    assert _tuple(parts) == _tuple(confusion(predictions, targets))
+
+
+@given(cases())
+def test_weights_are_repetitions(case):
+    scores, targets = case
+    predictions = scores > 0
+    weights = torch.randint(0, 4, (3, len(scores)), generator=torch.Generator().manual_seed(0))
+    weighted = confusion(predictions, targets, weights=weights)
+    for row, repeats in enumerate(weights):
+        repeated = confusion(predictions.repeat_interleave(repeats, 0), targets.repeat_interleave(repeats, 0))
+        assert weighted.true_positives[row].tolist() == repeated.true_positives.tolist()
+        assert weighted.true_negatives[row].tolist() == repeated.true_negatives.tolist()
+        torch.testing.assert_close(weighted.f1[row], repeated.f1)
+        torch.testing.assert_close(weighted.hamming_loss[row], repeated.hamming_loss)
+
+
+def test_blocks_change_nothing(monkeypatch):
+    scores, targets = random_case(0, unknown=0.1)
+    weights = torch.randint(0, 3, (4, len(scores)), generator=torch.Generator().manual_seed(0))
+    whole = confusion(scores > 0, targets), confusion(scores > 0, targets, weights=weights)
+    pieces = labels_module.blocks
+    for module in ("classwise", "labels"):
+        monkeypatch.setattr(
+            f"tailmask.metrics.{module}.blocks", lambda total, width, *, size=0: pieces(total, 1, size=3)
+        )
+    assert _tuple(confusion(scores > 0, targets)) == _tuple(whole[0])
+    assert _tuple(confusion(scores > 0, targets, weights=weights)) == _tuple(whole[1])
+
+
+@pytest.mark.parametrize(
+    ("predictions", "targets", "message"),
+    [
+        (torch.zeros(3, 2), torch.zeros(3, 3), "same shape"),
+        (torch.zeros(3), torch.zeros(3), r"\(N, C\)"),
+        (torch.zeros(1, 2), torch.tensor([[0, 2]]), "between"),
+        (torch.zeros(1, 2), torch.tensor([[0.0, -0.5]]), "between"),
+    ],
+)
+def test_bad_input_is_refused(predictions, targets, message):
+    with pytest.raises(ValueError, match=message):
+        confusion(predictions.bool(), targets)
+
+
+def test_weights_of_another_test_set_are_refused():
+    with pytest.raises(ValueError, match=r"\(B, 3\)"):
+        confusion(torch.zeros(3, 2).bool(), torch.zeros(3, 2), weights=torch.ones(5, 4))
+
+
+def _tuple(counts: Confusion) -> list[object]:
+    fields = (counts.true_positives, counts.false_positives, counts.false_negatives, counts.true_negatives)
+    return [field.tolist() for field in fields]
