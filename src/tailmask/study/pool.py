@@ -1,0 +1,176 @@
+"""Worker processes that check and make the runs of a study, some at a time, sharing the cores."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tailmask.errors import UserError
+from tailmask.study.facts import DataFacts
+from tailmask.study.plan import PlannedRun, Setting
+from tailmask.study.process import Events, Worker, num_cores, num_gpus
+from tailmask.training import Run
+
+__all__ = ["Failure", "Listener", "Pool", "default_jobs"]
+
+# Each worker holds a copy of torch and of the data: beyond this many, memory is the user's to judge.
+MOST_JOBS = 8
+SECONDS_TO_STOP = 10.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that could not be made, and a sentence that says why."""
+
+    run: PlannedRun
+    sentence: str
+
+
+class Listener(Protocol):
+    """Hears how a study goes on; all calls come from the calling thread."""
+
+    def begin(self, runs: Sequence[PlannedRun], *, complete: int) -> None:
+        """The runs are about to be made, `complete` of which are there already."""
+
+    def step(self, run: PlannedRun, *, epochs: float, total: int, loss: float | None) -> None:
+        """A run has come to `epochs` of `total` epochs."""
+
+    def note(self, run: PlannedRun, text: str) -> None:
+        """Something worth knowing about a run."""
+
+    def finished(self, run: PlannedRun, *, sentence: str | None) -> None:
+        """A run is complete, or has failed for the reason in `sentence`."""
+
+    def end(self) -> None:
+        """All runs are made, or the study was interrupted."""
+
+
+def default_jobs(num_runs: int) -> int:
+    """How many runs to make at a time: one for each GPU, else each core, at most 8."""
+    return max(1, min(num_gpus() or num_cores(), num_runs, MOST_JOBS))
+
+
+class Pool:
+    """Up to `jobs` workers, started when there is work and kept until the `with` block ends.
+
+    The cores are shared out evenly: a run's number of threads depends on `jobs` alone, not on how many runs
+    are left, so that a study that is interrupted and gone on with gives the same numbers. An exception, an
+    interrupt too, stops the workers and leaves runs that can be gone on with.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self.threads = max(1, num_cores() // jobs)
+        self._events: Events = queue.Queue()
+        self._workers: list[Worker] = []
+        self._logs = Path(tempfile.mkdtemp(prefix="tailmask-"))
+        self._has_broken = False
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for worker in self._workers:
+            worker.stop()
+        deadline = time.monotonic() + SECONDS_TO_STOP
+        for worker in self._workers:
+            worker.end(deadline)
+        if not self._has_broken:
+            shutil.rmtree(self._logs, ignore_errors=True)
+
+    def check(self, runs: Sequence[PlannedRun]) -> dict[Setting, DataFacts]:
+        """Load the data, fit every method, look into every folder; what cannot work is a `UserError`."""
+        settings = list(dict.fromkeys(run.setting for run in runs))
+        tasks = [
+            {
+                "kind": "check",
+                "setting": setting.to_json(),
+                "runs": [run.task() for run in runs if run.setting == setting],
+            }
+            for setting in settings
+        ]
+        facts = {}
+        for setting, result in zip(settings, self._dispatch(tasks), strict=True):
+            if (sentence := result.get("text")) is not None:
+                raise UserError(sentence)
+            facts[setting] = DataFacts.from_json(result["answer"])
+        return facts
+
+    def make(self, runs: Sequence[PlannedRun], listener: Listener | None = None) -> list[Failure]:
+        """Make the runs that are not complete; one that fails does not keep the others from being made."""
+        waiting = [run for run in runs if not Run(run.folder).is_complete]
+        if listener is not None:
+            listener.begin(runs, complete=len(runs) - len(waiting))
+
+        def hear(number: int, event: dict[str, Any]) -> None:
+            if listener is None:
+                return
+            run = waiting[number]
+            match event:
+                case {"event": "step", "epochs": epochs, "total": total, "loss": loss}:
+                    listener.step(run, epochs=epochs, total=total, loss=loss)
+                case {"event": "note", "text": text}:
+                    listener.note(run, text)
+                case _:
+                    listener.finished(run, sentence=event.get("text"))
+
+        tasks = [
+            {"kind": "train", "setting": run.setting.to_json(), "threads": self.threads, **run.task()}
+            for run in waiting
+        ]
+        try:
+            results = self._dispatch(tasks, hear)
+        finally:
+            if listener is not None:
+                listener.end()
+        return [
+            Failure(run, result["text"])
+            for run, result in zip(waiting, results, strict=True)
+            if "text" in result
+        ]
+
+    def _dispatch(
+        self, tasks: Sequence[dict[str, Any]], hear: Callable[[int, dict[str, Any]], None] | None = None
+    ) -> list[dict[str, Any]]:
+        """The last event of each task."""
+        results: dict[int, dict[str, Any]] = {}
+        waiting = deque(enumerate(tasks))
+        while len(self._workers) < min(self.jobs, len(tasks)):
+            self._start(len(self._workers))
+        for worker in self._workers[: len(tasks)]:
+            worker.give(*waiting.popleft())
+        while len(results) < len(tasks):
+            worker, event = self._events.get()
+            if event is None:
+                self._workers.remove(worker)
+            if (number := worker.task) is None:
+                continue
+            if event is None or event["event"] not in ("step", "note"):
+                event = results[number] = self._explained(worker, event)
+                worker.task = None
+                if waiting:
+                    successor = worker if worker in self._workers else self._start(worker.number)
+                    successor.give(*waiting.popleft())
+            if hear is not None:
+                hear(number, event)
+        return [results[number] for number in range(len(tasks))]
+
+    def _start(self, number: int) -> Worker:
+        worker = Worker(number, self._events, threads=self.threads, log=self._logs / f"worker-{number}.log")
+        self._workers.append(worker)
+        return worker
+
+    def _explained(self, worker: Worker, event: dict[str, Any] | None) -> dict[str, Any]:
+        if event is not None and event["event"] != "broken":
+            return event
+        self._has_broken = True
+        if event is None:
+            return {"event": "broken", "text": f"{worker.epitaph()}; the same command goes on with it"}
+        return event | {"text": f"{event['text']} (a defect of tailmask; {worker.log} has the details)"}

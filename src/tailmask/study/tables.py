@@ -1,0 +1,50 @@
+"""Result tables as plain data: a paper's number and a measured one in each cell."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Cell", "Row", "Table", "measured"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The paper's value, and the mean and deviation of `n` measured ones; None is what there is not."""
+
+    paper: float | None = None
+    mean: float | None = None
+    std: float | None = None
+    n: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: what it is of, and a cell for each column."""
+
+    label: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of results: `label` heads the column of the rows' labels, numbers have `digits` decimals."""
+
+    caption: str
+    label: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    digits: int = 2
+
+
+def measured(values: Sequence[float], *, paper: float | None = None) -> Cell:
+    """The cell of measured values; without any it holds the paper's alone.
+
+    >>> measured([80.0, 82.0], paper=80.35)
+    Cell(paper=80.35, mean=81.0, std=1.4142135623730951, n=2)
+    """
+    if not values:
+        return Cell(paper)
+    spread = statistics.stdev(values) if len(values) > 1 else None
+    return Cell(paper, statistics.fmean(values), spread, len(values))
