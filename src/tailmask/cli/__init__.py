@@ -8,8 +8,10 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
+import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from tailmask import __version__
 from tailmask.errors import UserError, nearest
@@ -55,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = arguments[0] if arguments else "--help"
+    warnings.showwarning = _show_warning
     try:
         if name in ("--help", "-h", "help"):
             print(_help())
@@ -62,13 +65,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"tailmask {__version__}")
         else:
             _run(name, arguments[1:])
-    except UserError as error:
-        print(f"tailmask: {error}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output, such as `head`, has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # a full disk, a folder that may not be written to
+        where = f": {error.filename}" if error.filename else ""
+        return _fail(f"{error.strerror or error}{where}")
+    except ValueError as error:
+        if not isinstance(error, UserError) and not _is_ours(error):
+            raise
+        return _fail(str(error))
     return 0
 
 
@@ -88,3 +95,25 @@ def _run(name: str, arguments: list[str]) -> None:
     call_with_arguments(
         getattr(importlib.import_module(module), function), arguments, prog=f"tailmask {name}"
     )
+
+
+def _fail(sentence: str) -> int:
+    print(f"tailmask: {sentence}", file=sys.stderr)
+    return 2
+
+
+def _is_ours(error: ValueError) -> bool:
+    """Whether tailmask itself raised the error, about what a user handed over."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).startswith("tailmask.")
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    print(f"tailmask: warning: {message}", file=file or sys.stderr)

@@ -4,7 +4,8 @@ A parameter's kind says what it is on the command line:
 
 - positional-only (before the `/`): an argument, optional where it has a default; `*names` takes several
 - keyword-only: an option; `out` also as `-o`; a boolean one is a flag, a list takes several words
-- a dataclass, such as `options: DataOptions`: one option a field, under a heading of their own
+- a dataclass, such as `options: DataOptions`: one option a field, under a heading of their own, or those of
+  its `GROUPS`
 
 The docstring's first paragraph is the description, its `Args:` (as in the dataclass's) are the help texts.
 """
@@ -79,13 +80,18 @@ def _parser(function: Callable[..., Any], prog: str) -> tuple[ArgumentParser, di
         else:
             _add_option(parser, name, hints[name], parameter.default, texts.get(name))
     for name, group in groups.items():
-        container = parser.add_argument_group(texts.get(name, name))
-        group_texts = _help_texts(inspect.getdoc(group) or "")
-        group_hints = typing.get_type_hints(group)
-        for field in dataclasses.fields(group):
-            text = group_texts.get(field.name)
-            _add_option(container, field.name, group_hints[field.name], field.default, text)
+        _add_fields(parser, group, heading=texts.get(name, name))
     return parser, groups
+
+
+def _add_fields(parser: ArgumentParser, group: type, *, heading: str) -> None:
+    """One option a field of a dataclass, below the headings of its GROUPS if it has any."""
+    texts, hints = _help_texts(inspect.getdoc(group) or ""), typing.get_type_hints(group)
+    defaults = {field.name: field.default for field in dataclasses.fields(group)}
+    for title, names in getattr(group, "GROUPS", {heading: tuple(defaults)}).items():
+        container = parser.add_argument_group(title)
+        for name in names:
+            _add_option(container, name, hints[name], defaults[name], texts.get(name))
 
 
 def _usage(function: Callable[..., Any], prog: str) -> str:

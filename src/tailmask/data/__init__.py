@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailmask.data.options import DataOptions
-from tailmask.errors import UserError, nearest
+from tailmask.errors import UserError, listing, nearest
 
 if TYPE_CHECKING:
     from tailmask.data.dataset import Dataset as Dataset
@@ -17,15 +17,29 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMED", "DataOptions", "Dataset", "Encoder", "Split", "load"]
 
+
+class Named(NamedTuple):
+    """A public data set: what it is, and the function that loads it."""
+
+    help: str
+    function: str  # module:name
+
+
 NAMED = {
-    "digits": "tailmask.data.digits:load_digits",
-    "multimnist": "tailmask.data.multimnist:load_multimnist",
-    "cifar10-lt": "tailmask.data.cifar:load_cifar10",
-    "cifar100-lt": "tailmask.data.cifar:load_cifar100",
-    "coco": "tailmask.data.coco:load_coco",
-    "coco-mlt": "tailmask.data.coco:load_coco_mlt",
-    "voc-mlt": "tailmask.data.coco:load_voc_mlt",
-    "goemotions": "tailmask.data.goemotions:load_goemotions",
+    "digits": Named(
+        "two small digits an image, a long tail; needs no download", "tailmask.data.digits:load_digits"
+    ),
+    "multimnist": Named(
+        "two MNIST digits an image, the paper's long tail", "tailmask.data.multimnist:load_multimnist"
+    ),
+    "cifar10-lt": Named("CIFAR-10 with a long tail, --rho 100", "tailmask.data.cifar:load_cifar10"),
+    "cifar100-lt": Named("CIFAR-100 with a long tail, --rho 100", "tailmask.data.cifar:load_cifar100"),
+    "coco": Named("MSCOCO 2014, 80 classes", "tailmask.data.coco:load_coco"),
+    "coco-mlt": Named("a long-tailed part of MSCOCO 2017", "tailmask.data.coco:load_coco_mlt"),
+    "voc-mlt": Named("a long-tailed part of PASCAL VOC", "tailmask.data.coco:load_voc_mlt"),
+    "goemotions": Named(
+        "28 emotions in comments, as bags of words", "tailmask.data.goemotions:load_goemotions"
+    ),
 }
 
 _LAZY = {"Dataset": "dataset", "Split": "dataset", "Encoder": "encoders"}
@@ -39,21 +53,21 @@ def load(name_or_path: str | Path, options: DataOptions | None = None) -> Datase
     ((1, 12, 12), 10)
     """
     options = options or DataOptions()
-    name = str(name_or_path)
+    name, path = str(name_or_path), Path(name_or_path)
     if name in NAMED:
-        return _function(NAMED[name])(options)
-    path = Path(name_or_path)
-    if path.exists():
+        module, _, function = NAMED[name].function.partition(":")
+        dataset: Dataset = getattr(importlib.import_module(module), function)(options)
+    elif path.exists():
         from tailmask.data.own import load_file
 
-        return load_file(path, options)
-    raise UserError(f"there is no data set and no file called {name!r}: {nearest(name, NAMED)}")
-
-
-def _function(reference: str) -> Callable[[DataOptions], Dataset]:
-    module, _, name = reference.partition(":")
-    function: Callable[[DataOptions], Dataset] = getattr(importlib.import_module(module), name)
-    return function
+        dataset = load_file(path, options)
+    else:
+        raise UserError(f"there is no data set and no file called {name!r}: {nearest(name, NAMED)}")
+    positives = dataset.train.counts()[1].tolist()
+    absent = [name for name, number in zip(dataset.classes, positives, strict=True) if not number]
+    if absent:
+        warnings.warn(f"no training sample of {dataset.name} has the labels {listing(absent)}", stacklevel=2)
+    return dataset
 
 
 def __getattr__(name: str) -> Any:

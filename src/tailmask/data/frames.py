@@ -96,14 +96,14 @@ def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None) -> pl.La
 
 def _header(path: Path, separator: str, *, header: bool) -> list[str]:
     """The names of a file's columns, or 0, 1, 2 … where it has no header."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        quote = '"' if separator == "," else None
-        try:
-            first = next(
-                csv.reader(file, delimiter=separator, quotechar=quote, quoting=csv.QUOTE_MINIMAL), []
-            )
-        except csv.Error as error:
-            raise UserError(f"{path} cannot be read as a table ({error})") from error
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            if separator == ",":
+                first = next(csv.reader(file), [])
+            else:
+                first = file.readline().rstrip("\r\n").split(separator)
+    except csv.Error as error:
+        raise UserError(f"{path} cannot be read as a table ({error})") from error
     if not header:
         return [str(number) for number in range(len(first))]
     double = [name for name, number in Counter(first).items() if number > 1]

@@ -177,9 +177,12 @@ def _physical_memory() -> int:
         return sys.maxsize
 
 
-def _read(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
-    size = math.prod(shape) * dtype.itemsize
-    content = file.read(size)
-    if len(content) != size:
-        raise EOFError("it is cut off")
+def _read(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytearray:
+    content = bytearray(math.prod(shape) * dtype.itemsize)
+    view, done = memoryview(content), 0
+    while done < len(content):
+        received = file.readinto(view[done : done + 2**24])  # type: ignore[attr-defined]
+        if not received:
+            raise EOFError("it is cut off")
+        done += received
     return content

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 __all__ = ["DataOptions"]
 
@@ -13,32 +14,47 @@ __all__ = ["DataOptions"]
 class DataOptions:
     """Choices about the data, as the command line spells them.
 
-    A field that does not concern the data at hand is left alone; `None` means the data set's own habit.
+    A choice that does not concern the data at hand is left alone; None means the data set's own habit.
 
     Args:
-        labels: label columns of a table, by name or pattern, as in 'tag_*'; several with commas
-        label_column: the one column that holds all labels of a row, separated by --separator
+        labels: columns that are labels, by name or pattern, as in 'tag_*'; several with commas
+        label_column: the one column that holds all labels of a row
         separator: what separates the labels in --label-column
         features: columns to learn from, by name or pattern; all that are not labels where left out
-        text: text column, learned from as a hashed bag of words
+        text: column with text, taken as a hashed bag of words
         text_buckets: width of the hashed bag of words
-        no_header: the table has no first line of names: its columns are called 0, 1, 2 and so on
+        no_header: the file has no line with names: its columns are called 0, 1, 2, …
         classes: file with one class name a line, for labels that are class numbers
         inputs: name of the inputs in an .npz file
         targets: name of the targets in an .npz file
-        image_size: side in pixels that images are scaled to
-        augment: how training varies your images: none, crop, or crop+flip; crop where left out
         images: folder of the images in a manifest or COCO file; the file's own where left out
-        test_file: file with the test split, in the same format
-        validation_file: file with the validation split, in the same format
-        test: share of the rows to test on where there is no test file; 0.2 where left out
-        validation: share of the rows to validate on; 0.1 for your own files, none for the paper's sets
-        data_seed: seed of the splits and of the sets that are put together here
-        rho: imbalance of cifar10-lt and cifar100-lt, largest class over smallest
-        fresh_shifts: multimnist: move the digits anew in every epoch
-        data_dir: folder of the public data sets; $TAILMASK_DATA or a cache where left out
-        download: fetch public data sets that are not in the folder
+        image_size: side in pixels that images are scaled to
+        augment: how training varies images: none, crop or crop+flip; crop where left out
+        test_file: file to test on
+        validation_file: file to validate on
+        test: share of the rows to test on; 0.2 where there is no test file
+        validation: share of the rows to validate on; 0.1 of your own files, none of the paper's sets
+        data_seed: seed of the splits, and of the sets that are put together here
+        rho: imbalance of cifar10-lt and cifar100-lt, the largest class over the smallest
+        fresh_shifts: shift the digits of multimnist anew in every epoch
+        data_dir: folder of the public sets; $TAILMASK_DATA, else a cache, where left out
+        download: download public sets that are not in the folder
     """
+
+    GROUPS: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "your own tables": (
+            "labels",
+            "label_column",
+            "separator",
+            "features",
+            "text",
+            "text_buckets",
+            "no_header",
+        ),
+        "your own arrays and images": ("inputs", "targets", "classes", "images", "image_size", "augment"),
+        "splits": ("test_file", "validation_file", "test", "validation", "data_seed"),
+        "public data sets": ("rho", "fresh_shifts", "data_dir", "download"),
+    }
 
     labels: str | None = None
     label_column: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,7 +76,7 @@ def load_file(path: Path, options: DataOptions) -> Dataset:
         for name, part in parts.items()
     }
     return Dataset(
-        name=path.stem,
+        name=path.stem if test_file is None else re.sub("[-_]?train", "", path.stem),
         classes=train.labels.classes,
         train=splits["train"],
         validation=splits.get("validation"),

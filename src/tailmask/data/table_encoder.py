@@ -147,4 +147,4 @@ def _hashed(frame: pl.DataFrame, columns: Sequence[str], buckets: int) -> csr_ar
         n_features=buckets, alternate_sign=False, dtype=np.float32
     )
     texts = frame.select(polars.concat_str(columns, separator=" ", ignore_nulls=True)).to_series()
-    return vectorizer.transform(texts.to_list())
+    return require("scipy.sparse", extra="cli").csr_array(vectorizer.transform(texts.to_list()))

@@ -1,0 +1,154 @@
+"""`tailmask data`: what a data set holds."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tailmask.data import NAMED, DataOptions, load
+from tailmask.errors import listing, require
+
+if TYPE_CHECKING:
+    from tailmask.data import Dataset
+    from tailmask.data.statistics import Statistics
+
+__all__ = ["data"]
+
+# Of more classes than this, the table shows the most and the least frequent.
+MOST_ROWS = 1000
+
+
+def data(
+    name_or_path: str | None = None,
+    /,
+    *,
+    options: DataOptions,
+    format: Literal["table", "json"] = "table",
+    plot: Path | None = None,
+) -> None:
+    """Show what a data set holds: how many samples, how frequent each class is, what is not known.
+
+    Args:
+        name_or_path: a public data set, or a file of your own; left out, the public ones are listed
+        format: table for people, json for programs
+        plot: folder to draw class frequencies and co-occurrences in
+        options: the data
+    """
+    if name_or_path is None:
+        width = max(map(len, NAMED))
+        print("\n".join(f"{name:<{width}}  {named.help}" for name, named in NAMED.items()))
+        return
+    from tailmask.data.statistics import summarize
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a note says the same
+        dataset = load(name_or_path, options)
+    statistics = {name: summarize(split, dataset.classes) for name, split in dataset.splits.items()}
+    notes = list(_notes(dataset, statistics))
+    if plot is not None:
+        from tailmask.data.pictures import draw_pictures
+
+        notes += [f"drew {path}" for path in draw_pictures(dataset, plot)]
+    if format == "json":
+        _print_json(dataset, statistics, notes)
+    else:
+        _print_tables(dataset, statistics, notes)
+
+
+def _notes(dataset: Dataset, statistics: Mapping[str, Statistics]) -> Iterator[str]:
+    notes = dataset.source.get("notes")
+    yield from notes if isinstance(notes, list) else []
+    for name, split in statistics.items():
+        if split.without_positives:
+            yield f"{name} has no positive sample of {listing(split.without_positives)}"
+        if split.without_negatives:
+            yield f"{name} has no negative sample of {listing(split.without_negatives)}"
+        unknown = sum(split.unknown)
+        if unknown:
+            share = unknown / (split.num_samples * len(split.classes))
+            yield f"{unknown} labels of {name} ({share:.2%}) are unknown and count nowhere"
+
+
+def _print_json(dataset: Dataset, statistics: Mapping[str, Statistics], notes: list[str]) -> None:
+    content = {
+        "name": dataset.name,
+        "inputs": list(dataset.shape),
+        "single_label": dataset.single_label,
+        "source": dataset.source,
+        "splits": {name: split.to_json() for name, split in statistics.items()},
+        "notes": notes,
+    }
+    json.dump(content, sys.stdout, indent=2, ensure_ascii=False, default=str)
+    print()
+
+
+def _print_tables(dataset: Dataset, statistics: Mapping[str, Statistics], notes: list[str]) -> None:
+    rich: Any = require("rich.console", extra="cli")
+    console = rich.Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 10_000  # no line is broken that a program reads
+    kind = "one label a sample" if dataset.single_label else "any number of labels a sample"
+    shape = "×".join(map(str, dataset.shape))
+    console.print(f"{dataset.name}: {len(dataset.classes)} classes, {kind}, inputs of {shape}\n")
+    console.print(_summary(statistics))
+    console.print()
+    console.print(_classes(statistics))
+    for note in notes:
+        console.print(f"note: {note}")
+
+
+def _summary(statistics: Mapping[str, Statistics]) -> Any:
+    table = _table("split", "samples", "labels", "a sample", "density", "ρ", "unlabelled", "unknown")
+    for name, split in statistics.items():
+        rho = "–" if split.rho is None else f"{split.rho:.2f}"
+        table.add_row(
+            name,
+            str(split.num_samples),
+            str(sum(split.positives)),
+            f"{split.cardinality:.3f}",
+            f"{split.density:.4f}",
+            rho,
+            str(split.num_unlabelled),
+            str(sum(split.unknown)),
+        )
+    return table
+
+
+def _classes(statistics: Mapping[str, Statistics]) -> Any:
+    """Classes from the most to the least frequent in training; r_c is positives over negatives."""
+    train = statistics["train"]
+    table = _table("class", *(f"{name}{column}" for name in statistics for column in ("", " r_c")))
+    order = train.order
+    cut = len(order) > MOST_ROWS
+    for position, c in enumerate(order):
+        if cut and position == MOST_ROWS // 2:
+            table.add_row(f"… {len(order) - MOST_ROWS} classes more, all in --format json")
+        if cut and MOST_ROWS // 2 <= position < len(order) - MOST_ROWS // 2:
+            continue
+        cells = []
+        for split in statistics.values():
+            ratio = split.ratios[c]
+            cells += [str(split.positives[c]), "–" if ratio is None else f"{ratio:.4g}"]
+        table.add_row(_text(train.classes[c]), *cells)
+    totals = [cell for split in statistics.values() for cell in (str(sum(split.positives)), "")]
+    table.add_section()
+    table.add_row("total", *totals)
+    return table
+
+
+def _table(first: str, *others: str) -> Any:
+    table = require("rich.table", extra="cli").Table(box=require("rich.box", extra="cli").SIMPLE_HEAD)
+    table.add_column(first, overflow="fold")
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _text(name: str) -> Any:
+    """A class name as it is, but for what would move the cursor."""
+    shown = "".join(character if character.isprintable() else "�" for character in name)
+    return require("rich.text", extra="cli").Text(shown)
