@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+from metric_cases import random_case
+
+from tailmask.metrics import StreamingMetrics, evaluate
+
+COUNTS = torch.tensor([50, 5, 900, 20, 20, 7, 300])
+
+
+def test_batches_give_the_values_of_evaluate():
+    scores, targets = random_case(0, unknown=0.2)
+    thresholds = torch.linspace(0.3, 0.7, 7)
+    metric = StreamingMetrics(7, thresholds=thresholds, train_positives=COUNTS, rarest=(3,), frequent=(2,))
+    for batch in torch.arange(len(scores)).split(33):
+        metric.update(scores[batch], targets[batch])
+    expected = evaluate(
+        scores, targets, thresholds=thresholds, train_positives=COUNTS, rarest=(3,), frequent=(2,)
+    ).summary
+    found = {name: float(value) for name, value in metric.compute().items()}
+    assert {"f1_rarest_3", "precision_frequent_2", "recall_tail", "exact_match"} < found.keys()
+    assert found == pytest.approx({name: expected[name] for name in found}, abs=1e-6)
+
+
+def test_reset_forward_and_pickle():
+    scores, targets = random_case(1)
+    metric = StreamingMetrics(7)
+    batch_value = metric(scores[:50], targets[:50])  # torchmetrics: the batch's own value, and accumulated
+    assert float(batch_value["f1"]) == pytest.approx(evaluate(scores[:50], targets[:50]).summary["f1"])
+    metric = pickle.loads(pickle.dumps(metric))
+    metric.update(scores[50:], targets[50:])
+    assert float(metric.compute()["f1"]) == pytest.approx(evaluate(scores, targets).summary["f1"])
+    metric.reset()
+    assert int(metric.counts.sum()) == 0
+
+
+def test_ranks_add_up(tmp_path):
+    script = tmp_path / "ranks.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        import sys
+        import torch
+        import torch.distributed as dist
+        sys.path.insert(0, {str(__file__).rpartition("/")[0]!r})
+        from metric_cases import random_case
+        from tailmask.metrics import StreamingMetrics, evaluate
+
+        rank = int(sys.argv[1])
+        dist.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
+        scores, targets = random_case(2, num_samples=41)
+        metric = StreamingMetrics(7)
+        metric.update(scores[rank::2], targets[rank::2])
+        found, expected = metric.compute(), evaluate(scores, targets).summary
+        assert all(abs(float(value) - expected[name]) < 1e-6 for name, value in found.items()), found
+        dist.destroy_process_group()
+        """)
+    )
+    processes = [subprocess.Popen([sys.executable, str(script), str(rank)]) for rank in range(2)]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+
+
+def test_torchmetrics_is_imported_only_when_needed():
+    code = "import sys, tailmask.metrics; print('torchmetrics' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_unknown_names_are_attribute_errors():
+    import tailmask.metrics
+
+    with pytest.raises(AttributeError, match="nonsense"):
+        tailmask.metrics.nonsense  # noqa: B018
