@@ -6,11 +6,12 @@ import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any, Literal
 
-from torch import Tensor, nn
+from torch import nn
 
 from tailmask.errors import listing, nearest, require
+from tailmask.integrations.curves import curves
 from tailmask.integrations.resume import ResumableState
-from tailmask.masking import PartialLabelMasking, RatioUpdate
+from tailmask.masking import PartialLabelMasking
 
 if TYPE_CHECKING:
     from pytorch_lightning import Callback, LightningModule, Trainer
@@ -28,9 +29,6 @@ else:
     Callback = type("Callback", _installed_callbacks(), {})
 
 __all__ = ["PLMCallback"]
-
-# With more classes than this, a curve for each is more than anybody looks at.
-_MAX_CURVES = 20
 
 
 class PLMCallback(Callback):
@@ -131,7 +129,7 @@ class PLMCallback(Callback):
         criterion = self.criterion
         if self.statistics == "validation" and not criterion.summed_statistics()[0].any():
             return  # no validation in this epoch
-        pl_module.log_dict(_curves(criterion.step()), sync_dist=True)
+        pl_module.log_dict(curves(criterion.step()), sync_dist=True)
 
 
 def _record(criterion: PartialLabelMasking, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -150,21 +148,3 @@ def _find_criterion(module: nn.Module, name: str | None) -> PartialLabelMasking:
         what = f"{listing(found)}: name one of them" if found else "none: make it an attribute of the module"
         raise ValueError(f"PLMCallback() expects one PartialLabelMasking in {owner}, got {what}")
     return next(iter(found.values()))
-
-
-def _curves(update: RatioUpdate) -> dict[str, Tensor]:
-    """Values to plot of one step."""
-    divergence = update.divergence.nanmean(dim=1)  # a label that was not seen has none
-    kept = update.keep.mean(dim=1)
-    curves = {
-        "ratio_min": update.target_ratio.min(),
-        "ratio_max": update.target_ratio.max(),
-        "divergence_negatives": divergence[0],
-        "divergence_positives": divergence[1],
-        "kept_negatives": kept[0],
-        "kept_positives": kept[1],
-    }
-    if len(update.target_ratio) <= _MAX_CURVES:
-        for index, (ratio, gap) in enumerate(zip(update.target_ratio, update.gap, strict=True)):
-            curves |= {f"ratio/{index}": ratio, f"gap/{index}": gap}
-    return {f"plm/{name}": value for name, value in curves.items()}

@@ -1,0 +1,157 @@
+"""Partial Label Masking in Hugging Face's Trainer: a loss for `compute_loss_func`, and a callback."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
+
+from tailmask.errors import UserError
+from tailmask.files import atomic_path
+from tailmask.integrations.curves import curves
+from tailmask.integrations.resume import ResumableState
+from tailmask.masking import PartialLabelMasking
+
+__all__ = ["PLMTrainerCallback", "plm_loss"]
+
+STATE_FILE = "plm.safetensors"
+
+# Tells the checkpoints of one run from those of another after as many steps.
+_RUN_ID = "tailmask_run"
+# What the Trainer and torch's cross-entropy take for "no label".
+_IGNORED = -100
+
+
+def plm_loss(criterion: PartialLabelMasking) -> Callable[..., Tensor]:
+    """The criterion as a Trainer's `compute_loss_func`, right under gradient accumulation.
+
+    The Trainer adds up the losses of accumulated batches and leaves the division to this function, by the
+    number of labels in all of them. Two batches of 8 then give the gradients of one of 16, on any number of
+    devices.
+
+    Labels have shape (N, C), or (N,) as class indices. Mark unknown ones with −100, which the Trainer counts
+    out. Those marked with −1 or NaN are left out of the loss as well, but not of what it is divided by.
+
+    >>> criterion = PartialLabelMasking.from_counts([1, 1], [1, 1])
+    >>> loss = plm_loss(criterion)
+    >>> outputs, labels = {"logits": torch.zeros(1, 2)}, torch.tensor([[1.0, 0.0]])
+    >>> loss(outputs, labels), loss(outputs, labels, num_items_in_batch=4)  # 2 of 4 labels are in this batch
+    (tensor(0.6931), tensor(0.3466))
+    """
+    if criterion.reduction == "none":
+        raise ValueError('the Trainer needs one number: build the criterion with reduction="mean"')
+
+    def loss(outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+        if labels is None:
+            raise ValueError('the batch has no labels: call their column "labels"')
+        logits: Tensor = outputs["logits"] if isinstance(outputs, Mapping) else outputs[0]
+        if criterion.keep.device != logits.device:
+            criterion.to(logits.device)
+        known = (labels != _IGNORED) & (labels != -1) & ~labels.isnan()
+        value: Tensor = criterion(logits, labels.masked_fill(labels == _IGNORED, -1))
+        if num_items_in_batch is None or criterion.reduction == "sum":
+            return value
+        number = known.sum() if criterion.reduction == "mean" else known.numel()
+        return value * number / torch.as_tensor(num_items_in_batch).clamp(min=1)
+
+    return loss
+
+
+class PLMTrainerCallback(TrainerCallback):
+    """Steps the criterion at each epoch's end, and keeps its state in the Trainer's checkpoints.
+
+    >>> criterion = PartialLabelMasking.from_counts([10, 1], [40, 49])
+    >>> callback = PLMTrainerCallback(criterion)
+    >>> # Trainer(..., compute_loss_func=plm_loss(criterion), callbacks=[callback])
+
+    Each checkpoint folder gets a `plm.safetensors` with the ratios and the statistics of all ranks. From it
+    `train(resume_from_checkpoint=...)` goes on, also in the middle of an epoch. The Trainer's
+    `state.log_history` gets an entry a step, with `plm/ratio_min`, `plm/divergence_positives` and so on.
+    """
+
+    def __init__(self, criterion: PartialLabelMasking) -> None:
+        self.criterion = criterion
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Restore the criterion where the Trainer goes on from a checkpoint."""
+        self.criterion.to(args.device)
+        if state.global_step == 0:
+            _run_ids(state)[_RUN_ID] = uuid.uuid4().hex
+        else:
+            ResumableState(self.criterion).load_state_dict(load_file(_find_state(args, state)))
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Make up for the step that a checkpoint saved after an epoch's last batch came before."""
+        if state.epoch and _is_whole(state) and self.criterion.summed_statistics()[0].any():
+            self._step(state)
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Step, unless the epoch is cut short: then the statistics stay, for a run that goes on from here."""
+        endless = not has_length(kwargs["train_dataloader"])  # then no epoch's number is ever whole
+        if not control.should_training_stop if endless else _is_whole(state):
+            self._step(state)
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Add the criterion's state to the checkpoint that the Trainer has just saved, on all ranks."""
+        tensors = ResumableState(self.criterion).state_dict()
+        folder = _checkpoint(args.output_dir, state)
+        if args.should_save and folder.is_dir():  # the trials of a search save elsewhere, and are not resumed
+            with atomic_path(folder / STATE_FILE) as path:
+                save_file(tensors, path, metadata={_RUN_ID: _run_ids(state)[_RUN_ID]})
+
+    def _step(self, state: TrainerState) -> None:
+        values = curves(self.criterion.step())
+        state.log_history.append(values | {"epoch": state.epoch, "step": state.global_step})
+
+
+def _is_whole(state: TrainerState) -> bool:
+    """Whether training stands between two epochs: the Trainer counts them in fractions."""
+    return float(state.epoch).is_integer()
+
+
+def _checkpoint(output_dir: str | None, state: TrainerState) -> Path:
+    return Path(str(output_dir)) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
+
+
+def _run_ids(state: TrainerState) -> dict[str, str]:
+    """Where a run's number is kept: the one part of the Trainer's own file that takes what others write."""
+    callbacks: Any = state.stateful_callbacks
+    return cast(dict[str, str], callbacks)
+
+
+def _find_state(args: TrainingArguments, state: TrainerState) -> Path:
+    """The criterion's file in the checkpoint that the Trainer goes on from; callbacks aren't told where."""
+    folders = [_checkpoint(args.output_dir, state)]
+    if isinstance(args.resume_from_checkpoint, str):
+        folders.append(Path(args.resume_from_checkpoint))
+    for folder in folders:
+        path = folder / STATE_FILE
+        if path.is_file() and _read_run_id(path) == _run_ids(state).get(_RUN_ID):
+            return path
+    raise UserError(
+        f"the run to resume must have its {STATE_FILE} in {folders[-1]}, but it is missing or another's: "
+        "give the checkpoint's folder as TrainingArguments(resume_from_checkpoint=...), too, "
+        "or start anew if it was trained without the callback"
+    )
+
+
+def _read_run_id(path: Path) -> str | None:
+    with safe_open(path, framework="pt") as file:
+        metadata: dict[str, str] = file.metadata()
+    return metadata.get(_RUN_ID)
