@@ -29,7 +29,7 @@ from tailmask.data.longtail import long_tail_counts
 from tailmask.data.options import DataOptions
 from tailmask.errors import UserError
 
-__all__ = ["load_cifar10", "load_cifar100", "read_cifar"]
+__all__ = ["load_cifar10", "load_cifar100", "long_tail_rows", "read_cifar"]
 
 PIXELS = 3 * 32 * 32
 
@@ -115,7 +115,7 @@ def _load(variant: _Variant, options: DataOptions) -> Dataset:
         )
     share = options.validation or 0.0
     pixels, labels = _read_all(variant, [folder / name for name in variant.train])
-    train, held_out = _long_tail(labels, names, variant.largest, rho=options.rho, validation=share)
+    train, held_out = long_tail_rows(labels, names, variant.largest, rho=options.rho, validation=share)
     test_pixels, test_labels = _read_all(variant, [folder / variant.test])
 
     def targets(values: NDArray[np.int64]) -> Tensor:
@@ -158,10 +158,10 @@ def _read_all(variant: _Variant, paths: list[Path]) -> tuple[NDArray[np.uint8], 
     return np.concatenate([pixels for pixels, _ in parts]), np.concatenate([labels for _, labels in parts])
 
 
-def _long_tail(
+def long_tail_rows(
     labels: NDArray[np.int64], names: list[str], largest: int, *, rho: float, validation: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices of the training and the held-out images."""
+    """Which images are for training, the first n_c of each class, and which of their last are held out."""
     train, held_out = [], []
     for c, number in enumerate(long_tail_counts(largest, len(names), rho)):
         members = np.flatnonzero(labels == c)

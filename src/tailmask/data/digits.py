@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmask.data.dataset import Dataset, Split
+from tailmask.data.digest import digest
 from tailmask.data.draws import Draws
 from tailmask.data.image_encoder import ImageEncoder
 from tailmask.data.images import Images
@@ -33,7 +34,7 @@ from tailmask.data.options import DataOptions
 from tailmask.data.pairs import one_of_each_other, superimpose, union
 from tailmask.errors import require
 
-__all__ = ["load_digits"]
+__all__ = ["load_digits", "partition"]
 
 SIZE, CANVAS = 8, 12
 NUM_TEST, NUM_VALIDATION = 60, 20
@@ -50,13 +51,7 @@ def load_digits(options: DataOptions) -> Dataset:
     """
     digits, labels = _bundled_digits()
     draws = Draws(options.data_seed)
-    order = draws.permutation(len(labels))
-    by_class = [order[labels[order] == c] for c in range(10)]
-    tail = long_tail_counts(LARGEST, 10, RHO)
-    test = np.concatenate([members[:NUM_TEST] for members in by_class])
-    held_out = np.stack([members[NUM_TEST : NUM_TEST + NUM_VALIDATION] for members in by_class])
-    rest = [members[NUM_TEST + NUM_VALIDATION :] for members in by_class]
-    train = np.concatenate([members[:number] for members, number in zip(rest, tail, strict=True)])
+    train, held_out, test = partition(labels, draws)
 
     def images_of(pairs: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         corners = torch.from_numpy(draws.below(CANVAS - SIZE + 1, (len(pairs), 2, 2)))
@@ -77,8 +72,26 @@ def load_digits(options: DataOptions) -> Dataset:
         validation=Split(Images(validation_pixels, mean, std), validation_targets),
         test=Split(Images(test_pixels, mean, std), test_targets),
         encoder=ImageEncoder(channels=1, height=CANVAS, width=CANVAS, mean=mean, std=std),
-        source={"name": "digits", "data_seed": options.data_seed},
+        source={
+            "name": "digits",
+            "data_seed": options.data_seed,
+            "digest": digest(train_pixels, validation_pixels, test_pixels),
+        },
     )
+
+
+def partition(
+    labels: NDArray[np.int64], draws: Draws
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Which digits are for training (a long tail), for validation (10, 20) and for testing."""
+    order = draws.permutation(len(labels))
+    by_class = [order[labels[order] == c] for c in range(10)]
+    test = np.concatenate([members[:NUM_TEST] for members in by_class])
+    held_out = np.stack([members[NUM_TEST : NUM_TEST + NUM_VALIDATION] for members in by_class])
+    rest = [members[NUM_TEST + NUM_VALIDATION :] for members in by_class]
+    tail = long_tail_counts(LARGEST, 10, RHO)
+    train = np.concatenate([members[:number] for members, number in zip(rest, tail, strict=True)])
+    return train, held_out, test
 
 
 def _bundled_digits() -> tuple[Tensor, NDArray[np.int64]]:

@@ -15,6 +15,7 @@ changes a byte of the other splits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,7 @@ from tailmask.data.options import DataOptions
 from tailmask.data.pairs import one_of_each_other, superimpose, union
 from tailmask.errors import UserError
 
-__all__ = ["ShiftedPairs", "load_multimnist"]
+__all__ = ["ShiftedPairs", "load_multimnist", "validation_pairs"]
 
 CANVAS, LARGEST_SHIFT = 32, 6
 LARGEST_CLASS, RHO = 5923, 100
@@ -104,7 +105,11 @@ def load_multimnist(options: DataOptions) -> Dataset:
 
     train_split = Split(train if options.fresh_shifts else train.fixed(), union(labels, pairs))
     test_split = Split(test, union(test_labels, test_pairs))
-    validation = _validation(digits, labels, by_class, share, Draws(seed, 2)) if share else None
+    validation = None
+    if share:
+        draws = Draws(seed, 2)
+        held_out = validation_pairs(by_class, tail, max(1, round(share * len(kept))), draws)
+        validation = Split(_shifted(digits, held_out, draws).fixed(), union(labels, held_out))
     return Dataset(
         name="multimnist",
         classes=tuple("0123456789"),
@@ -122,26 +127,19 @@ def load_multimnist(options: DataOptions) -> Dataset:
     )
 
 
-def _validation(
-    digits: Tensor, labels: NDArray[np.int64], by_class: list[NDArray[np.int64]], share: float, draws: Draws
-) -> Split:
-    tail = long_tail_counts(LARGEST_CLASS, 10, RHO)
-    unused = [
-        members[number:] if c else members
-        for c, (members, number) in enumerate(zip(by_class, tail, strict=True))
-    ]
-    digit_classes = np.repeat(np.arange(10), tail)  # a draw from these has the training digits' long tail
-    number = max(1, round(share * len(digit_classes)))
-    leads = digit_classes[
-        np.arange(number) * len(digit_classes) // number
-    ]  # evenly spaced: no class is left out
-    partners = digit_classes[draws.below(len(digit_classes), number)]
-    pair_classes = np.stack([leads, partners], axis=1)
+def validation_pairs(
+    by_class: Sequence[NDArray[np.int64]], tail: Sequence[int], number: int, draws: Draws
+) -> NDArray[np.int64]:
+    """Pairs (number, 2) with the long tail's classes, of digits that are not among the first it takes."""
+    classes = np.repeat(np.arange(len(tail)), tail)  # a draw from these has the long tail
+    leads = classes[np.arange(number) * len(classes) // number]  # evenly spaced, so that no class is left out
+    pair_classes = np.stack([leads, classes[draws.below(len(classes), number)]], axis=1)
     pairs = np.empty_like(pair_classes)
-    for c, members in enumerate(unused):
+    for c, members in enumerate(by_class):
         wanted = pair_classes == c
-        pairs[wanted] = members[draws.below(len(members), int(wanted.sum()))]
-    return Split(_shifted(digits, pairs, draws).fixed(), union(labels, pairs))
+        unused = members[tail[c] :] if len(members) > tail[c] else members
+        pairs[wanted] = unused[draws.below(len(unused), int(wanted.sum()))]
+    return pairs
 
 
 def _shifted(digits: Tensor, pairs: NDArray[np.int64], draws: Draws) -> ShiftedPairs:

@@ -21,7 +21,8 @@ MOST_NAMES = 100
 # A heat map of more classes than this shows the most frequent of them.
 MOST_CELLS = 1000
 
-_COLOURS = {"train": "#0072b2", "validation": "#009e73", "test": "#d55e00"}  # apart for colour-blind eyes
+# Apart for colour-blind eyes, and the points dark enough to be seen on the bars.
+_COLOURS = {"train": "#a6cee3", "validation": "#005f56", "test": "#b8390e"}
 _STYLE = {"svg.fonttype": "none", "svg.hashsalt": "tailmask", "font.size": 9}
 
 
@@ -58,14 +59,15 @@ def draw_frequencies(statistics: dict[str, Statistics]) -> Any:
         if name == "train":
             axes.barh(ranks, shown, height=0.8 if few else 1.0, color=_COLOURS[name], label=name)
         else:
-            axes.plot(shown, ranks, ".", markersize=4 if few else 1.5, color=_COLOURS[name], label=name)
+            axes.plot(shown, ranks, ".", markersize=6 if few else 3, color=_COLOURS[name], label=name)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_ylim(len(order) - 0.5, -0.5)
     axes.margins(y=0)
     axes.set_xlabel("positive samples")
     rho = "" if train.rho is None else f", ρ = {train.rho:.4g} in training"
     axes.set_title(f"{len(order)} classes{rho}", loc="left")
-    axes.legend(loc="lower right", frameon=False)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     axes.grid(axis="x", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     _name_classes(axes.yaxis, train.classes, order)
@@ -80,10 +82,11 @@ def draw_co_occurrence(train: Statistics, counts: NDArray[np.int64]) -> Any:
     np.fill_diagonal(share, np.nan)
     side = max(3.5, 0.13 * min(len(order), MOST_NAMES) + 1.5)
     figure, axes = _figure(height=side, width=side + 1)
-    image = axes.imshow(share, cmap="viridis", vmin=0, interpolation="nearest", aspect="equal")
+    axes.set_facecolor("#dddddd")  # the diagonal, which says nothing
+    image = axes.imshow(share, cmap="Blues", vmin=0, interpolation="nearest", aspect="equal")
     axes.set_ylabel("of the samples with this class …")
     axes.set_xlabel("… this share has this class too")
-    axes.set_title(f"{len(order)} classes that go together in training", loc="left")
+    axes.set_title(f"which of {len(order)} classes go together in training", loc="left")
     _name_classes(axes.yaxis, train.classes, order)
     _name_classes(axes.xaxis, train.classes, order, rotation=90)
     figure.colorbar(image, ax=axes, shrink=0.6)

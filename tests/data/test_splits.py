@@ -1,0 +1,77 @@
+"""Stratified splits: the share of every label stays, whatever way a split is made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from tailmask.data.splits import by_rarest_label, stratified
+from tailmask.errors import UserError
+
+
+def long_tailed(number: int, num_classes: int, seed: int = 0) -> torch.Tensor:
+    shares = np.geomspace(0.4, 0.004, num_classes)
+    labels = np.random.default_rng(seed).random((number, num_classes)) < shares
+    return torch.from_numpy(labels.astype(np.int8))
+
+
+def test_iterative_split_keeps_every_share() -> None:
+    targets = long_tailed(3000, 12)
+    kept, held_out = stratified(targets, 0.2, seed=0)
+    assert sorted([*kept, *held_out]) == list(range(3000))
+    assert abs(len(held_out) - 600) < 30
+    shares = targets[held_out].sum(dim=0) / targets.sum(dim=0)
+    assert (shares - 0.2).abs().max() < 0.08
+    assert np.array_equal(held_out, stratified(targets, 0.2, seed=0)[1])
+    assert not np.array_equal(held_out, stratified(targets, 0.2, seed=1)[1])
+
+
+def test_large_data_are_dealt_out_by_the_rarest_label() -> None:
+    targets = long_tailed(150_000, 8)
+    kept, held_out = stratified(targets, 0.1, seed=3)
+    assert len(held_out) == 15_000
+    assert len(kept) == 135_000
+    shares = targets[held_out].sum(dim=0) / targets.sum(dim=0)
+    assert (shares - 0.1).abs().max() < 0.01
+    sparse = stratified(csr_array(targets.numpy()), 0.1, seed=3)[1]
+    assert np.array_equal(sparse, held_out)
+
+
+@given(
+    number=st.integers(10, 300),
+    num_classes=st.integers(1, 6),
+    share=st.sampled_from([0.1, 0.2, 0.33, 0.5]),
+    seed=st.integers(0, 9),
+)
+def test_rarest_label_is_met_to_within_one(number: int, num_classes: int, share: float, seed: int) -> None:
+    targets = long_tailed(number, num_classes, seed)
+    held_out = by_rarest_label(targets, share, seed)
+    assert abs(held_out.sum() - number * share) <= 1
+    counts = targets.sum(dim=0)
+    rarest = int(np.argsort(counts.numpy(), kind="stable")[0])
+    taken = int(targets[torch.from_numpy(held_out), rarest].sum())
+    assert abs(taken - float(counts[rarest]) * share) <= 1
+
+
+def test_unknown_labels_do_not_count_as_positive() -> None:
+    targets = torch.full((100, 2), -1, dtype=torch.int8)
+    targets[:, 0] = torch.arange(100) % 2
+    held_out = stratified(targets, 0.2, seed=0)[1]
+    assert int(targets[held_out, 0].sum()) == len(held_out) // 2
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
+def test_shares_are_between_0_and_1(share: float) -> None:
+    with pytest.raises(UserError, match="between 0 and 1"):
+        stratified(long_tailed(10, 2), share, seed=0)
+
+
+def test_too_few_samples() -> None:
+    with pytest.raises(UserError, match="cannot be split"):
+        stratified(torch.ones(1, 1, dtype=torch.int8), 0.2, seed=0)
+    with pytest.raises(UserError, match="too few"):
+        stratified(torch.ones(2, 1, dtype=torch.int8), 0.01, seed=0)
