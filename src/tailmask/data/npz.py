@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Npz"]
 
-_BROKEN = (ValueError, OSError, EOFError, RuntimeError, SyntaxError, TypeError, OverflowError, RecursionError)
-_BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, MemoryError)
+_BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, OverflowError, MemoryError)
+_BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError)
 _DEFLATE_LIMIT = 1032  # no deflate stream grows by more than this factor
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 
@@ -135,11 +135,15 @@ class Npz:
                 yield file, header
 
     def _read_header(self, file: IO[bytes], info: zipfile.ZipInfo, name: str) -> _Header:
-        version = np.lib.format.read_magic(file)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran_order, dtype = read(file)
+        try:
+            version = np.lib.format.read_magic(file)
+            first = version == (1, 0)
+            read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+            shape, fortran_order, dtype = read(file)
+        except (
+            Exception
+        ) as error:  # whatever Python's tokenizer, literals and NumPy's types raise on nonsense
+            raise ValueError(f"its header makes no sense: {error}") from error
         where = f"{self.path}: the array {name!r}"
         if dtype.hasobject:
             raise UserError(
@@ -165,7 +169,7 @@ class Npz:
             yield
         except UserError:
             raise
-        except (*_BROKEN, *_BROKEN_ARCHIVE, KeyError) as error:
+        except (*_BROKEN, *_BROKEN_ARCHIVE) as error:
             reason = " ".join(str(error).split())[:120]
             raise UserError(f"{self.path} {problem} ({reason or type(error).__name__})") from error
 
