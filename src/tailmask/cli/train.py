@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tailmask.data import DataOptions
 from tailmask.errors import UserError, require
 from tailmask.training.config import RunConfig, configure
+from tailmask.training.placement import Placement
 from tailmask.training.run import Run
 from tailmask.training.toml import to_toml
 
@@ -83,7 +84,8 @@ def train(
         return
     folder = out or _default_folder(config)
     run = _train(config, folder, threads=threads, devices=devices, tensorboard=tensorboard)
-    _show(run)
+    if Placement.from_environment().is_first:
+        _show(run)
 
 
 def _train(config: RunConfig, folder: Path, *, threads: int | None, devices: int, tensorboard: bool) -> Run:

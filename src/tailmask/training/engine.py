@@ -82,7 +82,7 @@ def train(
     if check_folder(folder, record["determines"]).is_complete:
         (folder / "checkpoint.ckpt").unlink(missing_ok=True)
         return Run(folder)
-    with _quiet(), _disk_errors(folder):
+    with _quiet(), _disk_errors(folder), _process_group():
         if placement.is_first:
             with locked(folder):
                 _train(config, folder, module, placement, execution, progress=progress, record=record)
@@ -178,6 +178,7 @@ def _train(
     write_results(folder, module, config, is_first=placement.is_first)
     if placement.is_first:
         checkpoint.unlink(missing_ok=True)
+    trainer.strategy.barrier()  # no rank reads the run before it is complete
 
 
 def _trainer(
@@ -212,6 +213,16 @@ def _logger(folder: Path) -> Any:
     from pytorch_lightning.loggers import TensorBoardLogger
 
     return TensorBoardLogger(folder, name="", version="tensorboard")
+
+
+@contextlib.contextmanager
+def _process_group() -> Iterator[None]:
+    """Leave the group of processes that the trainer has joined, if any."""
+    try:
+        yield
+    finally:
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
 
 
 @contextlib.contextmanager

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["launch"]
 
+INTERRUPTED = 130  # exit code of a rank that was stopped by Ctrl-C
+
 multiprocessing: Any = torch.multiprocessing  # which has no types
 
 
@@ -35,14 +37,20 @@ def launch(
     Each gets torchrun's environment variables, so that there is one way for processes to find each other,
     whoever has started them. A `UserError` of one of them is raised here.
     """
-    context = multiprocessing.get_context("spawn")
+    # A fork server imports once for all ranks; "spawn" is for systems that have none.
+    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    context = multiprocessing.get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload(["tailmask.training.engine"])
     errors = context.SimpleQueue()
     arguments = (config, folder, dataset, execution, progress, _free_port(), errors)
     try:
-        multiprocessing.spawn(_work, args=arguments, nprocs=execution.devices)
-    except multiprocessing.ProcessExitedException:
+        multiprocessing.start_processes(_work, args=arguments, nprocs=execution.devices, start_method=method)
+    except multiprocessing.ProcessExitedException as error:
         if not errors.empty():
             raise UserError(errors.get()) from None
+        if error.exit_code == INTERRUPTED:
+            raise KeyboardInterrupt from None
         raise
 
 
@@ -77,10 +85,7 @@ def _work(
         errors.put(str(error))
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    finally:
-        if torch.distributed.is_initialized():
-            torch.distributed.destroy_process_group()
+        raise SystemExit(INTERRUPTED) from None
 
 
 def _free_port() -> int:

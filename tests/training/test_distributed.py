@@ -1,0 +1,72 @@
+"""Two processes that train together give what one gives, and only one of them writes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import Interrupter, same_bytes, tiny_config, tiny_dataset
+
+from tailmask.errors import UserError
+from tailmask.training import Execution, Run, train
+
+# No dropout and no drawn masks: what remains are sums in another order.
+METHOD = "plm:rate=0.5,expected=true"
+FIELDS = ["model.dropout=0", "model.hidden=[16]"]
+
+
+def config(method: str = METHOD, epochs: int = 2, **arguments):
+    return tiny_config(method, epochs=epochs, fields=FIELDS, **arguments)
+
+
+def test_two_ranks_train_as_one_process_does(tmp_path: Path) -> None:
+    """203 samples in batches of 32 leave a last batch of 11, so that one row has to be repeated."""
+    dataset = tiny_dataset()
+    one = train(config(), tmp_path / "one", dataset=dataset)
+    two = train(config(), tmp_path / "two", dataset=dataset, execution=Execution(devices=2, threads=1))
+    assert two.is_complete
+    for ours, theirs in zip(one.history, two.history, strict=True):
+        assert theirs["loss"] == pytest.approx(ours["loss"], rel=1e-4)
+        assert theirs["ratio"] == pytest.approx(ours["ratio"], rel=1e-3)
+        # The histograms count every sample once: the last, incomplete batch too, and its repeated row not.
+        assert theirs["divergence"][0] == pytest.approx(ours["divergence"][0], abs=1e-3)
+        assert theirs["divergence"][1] == pytest.approx(ours["divergence"][1], abs=1e-3)
+    first, second = (torch.from_numpy(run.predictions()["test_logits"]) for run in (one, two))
+    torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-3)
+    assert two.config["determines"]["world_size"] == 2
+    with pytest.raises(UserError, match=r"world_size \(2 there, 1 asked for\)"):
+        train(config(), tmp_path / "two", dataset=dataset)
+
+
+@pytest.mark.long
+def test_errors_of_a_rank_reach_the_caller_as_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="ldam needs data with exactly one label"):
+        train(config("ldam"), tmp_path / "run", dataset=tiny_dataset(), execution=Execution(devices=2))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.long
+def test_an_interrupted_run_of_two_ranks_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    dataset, execution = tiny_dataset(), Execution(devices=2, threads=1)
+    method = "plm:rate=0.5"
+    whole = train(config(method, 3), tmp_path / "whole", dataset=dataset, execution=execution)
+    interrupter = Interrupter(2, error=UserError("stop"), after_record=True)
+    with pytest.raises(UserError, match="stop"):
+        train(config(method, 3), tmp_path / "run", dataset=dataset, execution=execution, progress=interrupter)
+    assert len(Run(tmp_path / "run").history) == 2
+    train(config(method, 3), tmp_path / "run", dataset=dataset, execution=execution)
+    assert same_bytes(whole.folder, tmp_path / "run")
+
+
+@pytest.mark.long
+def test_torchrun_and_devices_give_the_same_bytes(tmp_path: Path) -> None:
+    tailmask = [sys.executable, "-m", "tailmask", "train", "digits", "--epochs", "1", "--threads", "1"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([*tailmask, "--devices", "2", "--out", tmp_path / "devices"], check=True, env=environment)
+    subprocess.run([*torchrun, *tailmask[1:], "--out", tmp_path / "torchrun"], check=True, env=environment)
+    assert same_bytes(tmp_path / "devices", tmp_path / "torchrun")
