@@ -101,6 +101,16 @@ def test_cuts_lie_halfway_in_logits_and_separate_neighbouring_floats():
         assert bool(high >= threshold)
 
 
+@pytest.mark.parametrize(("shared", "lower", "upper"), [(0.85, 0.7, 0.9), (0.25, 0.0, 0.31)])
+def test_of_equally_good_cuts_the_nearest_to_the_shared_one_is_taken(shared, lower, upper):
+    # The first class has an F1 of 2/3 if only its highest score is predicted, and also if all are.
+    first = torch.tensor([[0.9], [0.7], [0.5], [0.3]])
+    others = torch.tensor([[shared + 0.03], [shared - 0.03], [shared - 0.03], [shared - 0.03]]).expand(4, 5)
+    targets = torch.tensor([[1, 1, 1, 1, 1, 1], [0] * 6, [0] * 6, [1, 0, 0, 0, 0, 0]])
+    thresholds = fit_thresholds(torch.cat([first, others], dim=1), targets, shrinkage=0.0)
+    assert lower < float(thresholds[0]) < upper
+
+
 def test_classes_without_positives_get_the_shared_threshold():
     (probabilities, targets), _ = long_tailed(0, 200, num_classes=5)
     targets[:, 2] = 0

@@ -48,6 +48,13 @@ def test_values_worked_out_by_hand():
     assert float(counts.hamming_loss) == pytest.approx(4 / 10)
 
 
+def test_soft_labels_count_by_their_side_of_one_half():
+    soft = torch.tensor([[0.5, 0.49, 0.0], [1.0, 0.51, 0.1]])
+    counts = confusion(torch.ones(2, 3).bool(), soft)
+    assert counts.true_positives.tolist() == [2, 1, 0]
+    assert counts.false_positives.tolist() == [0, 1, 2]
+
+
 @given(cases())
 def test_batches_add_up(case):
     scores, targets = case

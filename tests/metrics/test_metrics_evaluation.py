@@ -116,6 +116,11 @@ def test_no_samples_at_all():
     assert math.isnan(report.summary["ap"])
 
 
+def test_a_probability_at_the_threshold_is_predicted():
+    report = evaluate(torch.tensor([[0.0, 0.0]]), torch.ones(1, 2), thresholds=torch.tensor([0.5, 0.6]))
+    assert report.per_class["recall"].tolist() == [1, 0]
+
+
 def test_absent_classes_count_in_f1_and_not_in_average_precision():
     logits, targets = torch.tensor([[3.0, 1.0], [-3.0, 1.0]]), torch.tensor([[1, 0], [0, 0]])
     report = evaluate(logits, targets)

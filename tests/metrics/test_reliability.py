@@ -50,6 +50,10 @@ def test_bounds_of_the_bins():
     probabilities = torch.tensor([[0.0], [1.0]])
     assert calibration_error(probabilities, torch.tensor([[0], [1]]))[0].tolist() == [0]
     assert calibration_error(probabilities, torch.tensor([[1], [0]]))[0].tolist() == [1]
+    last_two = torch.tensor([[0.9], [0.95]])  # on either side of 14/15
+    assert calibration_error(last_two, torch.tensor([[1], [0]]))[0].tolist() == pytest.approx(
+        [(0.1 + 0.95) / 2]
+    )
 
 
 def test_without_a_known_label_there_is_none():

@@ -16,6 +16,7 @@ COUNTS = torch.tensor([50, 5, 900, 20, 20, 7, 300])
 
 def test_batches_give_the_values_of_evaluate():
     scores, targets = random_case(0, unknown=0.2)
+    targets[10:30] = -1
     thresholds = torch.linspace(0.3, 0.7, 7)
     metric = StreamingMetrics(7, thresholds=thresholds, train_positives=COUNTS, rarest=(3,), frequent=(2,))
     for batch in torch.arange(len(scores)).split(33):
