@@ -96,15 +96,27 @@ def _provenance(result: dict[str, Any]) -> str:
     ]
     if result["seeds"]:
         seeds = ", ".join(map(str, result["seeds"]))
-        hours = sum(run["seconds"] for run in result["runs"]) / 3600
-        lines.append(f"- Seeds: {seeds}; {len(result['runs'])} runs, {hours:.2f} hours of training")
+        time = _duration(sum(run["seconds"] for run in result["runs"]))
+        lines.append(f"- Seeds: {seeds}; runs: {len(result['runs'])}, which trained for {time}")
     for setting in result["settings"]:
         lines.append(f"- Setting: {_setting(setting)}")
     return "\n".join(lines)
 
 
+def _duration(seconds: float) -> str:
+    """A time in the unit that fits it.
+
+    >>> _duration(12.34), _duration(90), _duration(9000)
+    ('12.3 s', '1.5 min', '2.5 h')
+    """
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
 def _setting(setting: dict[str, Any]) -> str:
-    length = f"{setting['trained_epochs']} epochs"
+    length = f"epochs: {setting['trained_epochs']}"
     share = f"budget {setting['budget']:g}" if setting["epochs"] is None else "as asked"
     choices = [f"{name} {value}" for name, value in setting["options"].items()]
     own = [f"recipe {setting['recipe']}"] if setting["recipe"] else []

@@ -56,6 +56,12 @@ class Setting:
         values = {f.name: getattr(self.options, f.name) for f in dataclasses.fields(DataOptions)}
         return {name: value for name, value in values.items() if value != getattr(default, name)}
 
+    def identity(self) -> dict[str, Any]:
+        """The setting as JSON, but for where the data lie."""
+        values = self.to_json()
+        kept = {name: value for name, value in values["options"].items() if name not in _PLACES}
+        return values | {"options": kept}
+
     def shares_data(self, other: Setting) -> bool:
         """Whether both settings are of the same data."""
         return self.data == other.data and self.options == other.options

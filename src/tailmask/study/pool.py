@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -51,6 +51,9 @@ class Listener(Protocol):
     def end(self) -> None:
         """All runs are made, or the study was interrupted."""
 
+    def analysed(self, done: int, total: int) -> None:
+        """Of the finished runs so many have been read and compared."""
+
 
 def default_jobs(num_runs: int) -> int:
     """How many runs to make at a time: one for each GPU, else each core, at most 8."""
@@ -85,19 +88,24 @@ class Pool:
         if not self._has_broken:
             shutil.rmtree(self._logs, ignore_errors=True)
 
-    def check(self, runs: Sequence[PlannedRun]) -> dict[Setting, DataFacts]:
-        """Load the data, fit every method, look into every folder; what cannot work is a `UserError`."""
-        settings = list(dict.fromkeys(run.setting for run in runs))
+    def facts(self, settings: Iterable[Setting]) -> dict[Setting, DataFacts]:
+        """Facts about the data of the settings; data that cannot be loaded are a `UserError`."""
+        return self._check({setting: [] for setting in settings})
+
+    def check(self, runs: Sequence[PlannedRun]) -> None:
+        """Fit every method to its data and look into every folder; what cannot work is a `UserError`."""
+        by_setting: dict[Setting, list[PlannedRun]] = {}
+        for run in runs:
+            by_setting.setdefault(run.setting, []).append(run)
+        self._check(by_setting)
+
+    def _check(self, runs: Mapping[Setting, Sequence[PlannedRun]]) -> dict[Setting, DataFacts]:
         tasks = [
-            {
-                "kind": "check",
-                "setting": setting.to_json(),
-                "runs": [run.task() for run in runs if run.setting == setting],
-            }
-            for setting in settings
+            {"kind": "check", "setting": setting.to_json(), "runs": [run.task() for run in planned]}
+            for setting, planned in runs.items()
         ]
         facts = {}
-        for setting, result in zip(settings, self._dispatch(tasks), strict=True):
+        for setting, result in zip(runs, self._dispatch(tasks), strict=True):
             if (sentence := result.get("text")) is not None:
                 raise UserError(sentence)
             facts[setting] = DataFacts.from_json(result["answer"])

@@ -17,6 +17,8 @@ from typing import IO, Any, TypeAlias
 __all__ = ["Events", "Worker", "num_cores", "num_gpus"]
 
 
+COMMAND = (sys.executable, "-P", "-m", "tailmask.study.worker")
+
 Events: TypeAlias = "queue.Queue[tuple[Worker, dict[str, Any] | None]]"
 
 
@@ -37,10 +39,9 @@ class Worker:
         self.number = number
         self.log = log
         self.task: int | None = None
-        command = [sys.executable, "-P", "-m", "tailmask.study.worker"]
         with log.open("ab") as errors:
             self.process = subprocess.Popen(  # noqa: S603
-                command,
+                COMMAND,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -1,0 +1,172 @@
+"""`compare`: every method with every seed on one data set, and what came out of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tailmask.data import DataOptions
+from tailmask.errors import UserError
+from tailmask.files import write_json, write_text
+from tailmask.method import parse
+from tailmask.study.extras import check_extras
+from tailmask.study.folder import begin_study, check_study
+from tailmask.study.machine import provenance
+from tailmask.study.plan import PlannedRun, Setting, check_count, distinct, plan_runs
+from tailmask.study.pool import Failure, Listener, Pool, default_jobs
+from tailmask.study.rarest import with_rarest
+from tailmask.study.tuning import Trial, choose, plan_tuning
+from tailmask.training import Run
+from tailmask.training.lock import locked
+
+if TYPE_CHECKING:
+    from tailmask.analysis import Comparison
+
+__all__ = ["Study", "compare"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What `compare` found. `comparison` is None where too many runs have failed to compare anything."""
+
+    folder: Path
+    runs: tuple[Run, ...]
+    comparison: Comparison | None
+    failures: tuple[Failure, ...] = ()
+    trials: tuple[Trial, ...] = ()
+
+    @property
+    def report_path(self) -> Path:
+        """The page with all tables and figures."""
+        return self.folder / "report.html"
+
+
+def compare(
+    data: str = "digits",
+    methods: Sequence[str] = ("bce", "plm"),
+    *,
+    seeds: int = 3,
+    jobs: int | None = None,
+    out: Path | str | None = None,
+    baseline: str | None = None,
+    tune: Literal["rate"] | None = None,
+    recipe: str | None = None,
+    budget: float = 1.0,
+    epochs: int | None = None,
+    fields: Sequence[str] = (),
+    options: DataOptions | None = None,
+    listener: Listener | None = None,
+    command: str | None = None,
+) -> Study:
+    """Train every method with every seed, and compare them on the test set, on which nothing is chosen.
+
+    Everything is checked before the first run begins: names, the data, whether the methods fit them, the
+    folders. Runs that are complete are read, those that were interrupted are gone on with, and one that fails
+    does not stop the others. The folder gets the runs, the page `report.html`, and the tables as
+    `comparison.json` and `comparison.md`.
+
+    Args:
+        data: Name of a data set, or path of a file.
+        methods: Names of methods.
+        seeds: Number of seeds, from 0 on; the same for all methods.
+        jobs: Runs to make at a time; None is one for each GPU, else each core, at most 8.
+        out: Folder of the study; None is one below the current folder.
+        baseline: Method to compare with, trained too where it is not among the methods; None is `bce` where
+            it is one of them, else the first that does not mask.
+        tune: "rate" chooses λ on the validation split for each method with `plm` that does not name one,
+            with a seed that is not among the study's.
+        recipe: Name of a recipe, or path of a .toml file; None is the one for the data.
+        budget: Share of the recipe's epochs to train for.
+        epochs: Number of epochs, in place of a budget.
+        fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
+        options: Choices about the data.
+        listener: Hears how the study goes on.
+        command: The command line to put on record.
+    """
+    check_count("seeds", seeds)
+    if tune not in (None, "rate"):
+        raise UserError(f"--tune takes rate, got {tune!r}")
+    check_extras()
+    setting = Setting(data, options or DataOptions(), recipe, budget, epochs, tuple(fields))
+    names = _names(methods, baseline)
+    for name in names:
+        setting.config(name, 0)
+    folder = Path(f"tailmask-compare-{Path(data).stem}" if out is None else out)
+    check_study(folder, setting)
+    jobs = default_jobs(seeds * len(names)) if jobs is None else jobs
+    check_count("jobs", jobs)
+    with Pool(jobs) as pool:
+        facts = pool.facts([setting])[setting]
+        setting_of_runs = with_rarest(setting, facts)
+        trials: list[Trial] = []
+        runs = plan_runs(setting_of_runs, names, range(seeds), folder=folder / "runs")
+        tuning = {} if tune is None else plan_tuning(setting_of_runs, names, folder=folder / "tuning")
+        if tuning and not facts.has_validation:
+            raise UserError("--tune needs a validation split: give the data one, as in --validation 0.1")
+        tries = [run for planned in tuning.values() for run in planned]
+        pool.check([*runs, *tries])
+        with locked(folder):
+            begin_study(folder, setting, facts)
+            failures = pool.make(tries, listener) if tries else []
+            for method, planned in tuning.items():
+                best, tried = choose(method, planned, failures)
+                names = [best if name == method else name for name in names]
+                trials += tried
+            runs = plan_runs(setting_of_runs, names, range(seeds), folder=folder / "runs")
+            failures += pool.make(runs, listener)
+            complete = tuple(run for run in (Run(planned.folder) for planned in runs) if run.is_complete)
+            comparison = _compare(complete, names[0] if baseline else None, listener)
+            study = Study(folder, complete, comparison, tuple(failures), tuple(trials))
+            _write(study, runs, command=command)
+    return study
+
+
+def _names(methods: Sequence[str], baseline: str | None) -> list[str]:
+    """Canonical names, the baseline first if it is named."""
+    if not methods:
+        raise UserError("--methods needs at least one method, such as bce plm")
+    first = [] if baseline is None else [baseline]
+    return distinct([str(parse(name)) for name in [*first, *methods]])
+
+
+def _compare(runs: Sequence[Run], baseline: str | None, listener: Listener | None) -> Comparison | None:
+    from tailmask.analysis import compare_runs
+
+    if not runs or (baseline is not None and all(run.config["name"] != baseline for run in runs)):
+        return None
+    done = 0
+
+    def tell(_: Run) -> None:
+        nonlocal done
+        done += 1
+        if listener is not None:
+            listener.analysed(done, len(runs))
+
+    return compare_runs(runs, baseline=baseline, on_run=tell)
+
+
+def _write(study: Study, runs: Sequence[PlannedRun], *, command: str | None) -> None:
+    from tailmask.report import write_report
+
+    if study.comparison is None:
+        return
+    config = study.runs[0].config
+    result: dict[str, Any] = {
+        "format": "tailmask.compare/1",
+        "command": command,
+        **provenance(),
+        "data": config["data"],
+        "seeds": sorted({run.config["seed"] for run in study.runs}),
+        "budget": config["budget"],
+        "epochs": config["recipe"]["schedule"]["epochs"],
+        "setting": runs[0].setting.to_json(),
+        "trials": [dataclasses.asdict(trial) for trial in study.trials],
+        "failures": [{"run": failure.run.label, "sentence": failure.sentence} for failure in study.failures],
+        "comparison": study.comparison.to_json(),
+    }
+    write_json(study.folder / "comparison.json", result)
+    write_text(study.folder / "comparison.md", "")
+    write_report(study.runs, study.report_path, comparison=study.comparison, title="")

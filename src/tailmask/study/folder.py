@@ -1,0 +1,59 @@
+"""The folder of a comparison: begun once, gone on with by the same study, refused to any other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tailmask.errors import UserError, listing
+from tailmask.files import write_json
+from tailmask.study.facts import DataFacts
+from tailmask.study.plan import Setting
+from tailmask.training.config import differences
+
+__all__ = ["begin_study", "check_study"]
+
+FORMAT = "tailmask.study/1"
+
+
+def check_study(folder: Path, setting: Setting) -> None:
+    """Raise a `UserError` unless the folder is new, empty, or of a study with the same setting.
+
+    Methods and seeds are not part of what a study is: more of them may be added to it.
+    """
+    if not (folder / "study.json").is_file():
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder} is a file: choose another folder with --out")
+        if folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
+            raise UserError(f"{folder} holds files that are not of a study: choose another with --out")
+        return
+    _refuse_differences(folder, "setting", setting.identity())
+
+
+def begin_study(folder: Path, setting: Setting, facts: DataFacts) -> None:
+    """Write what the study is, or check that the data are still those that it began with."""
+    if (folder / "study.json").is_file():
+        _refuse_differences(folder, "source", facts.source)
+    else:
+        record = {"format": FORMAT, "setting": setting.identity(), "source": facts.source}
+        write_json(folder / "study.json", record)
+
+
+def _refuse_differences(folder: Path, part: str, asked: dict[str, Any]) -> None:
+    found = differences(_read(folder / "study.json")[part], json.loads(json.dumps(asked)))
+    if found:
+        raise UserError(
+            f"{folder} holds another study, which differs in {listing(found, limit=3)}: "
+            "choose another folder with --out"
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise UserError(f"{path} must have the format {FORMAT!r}: was it written by tailmask?")
+    return record

@@ -1,0 +1,185 @@
+"""`reproduce`: a table or figure of the paper, with the paper's numbers beside what is measured here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tailmask.errors import UserError, listing
+from tailmask.files import write_json, write_text
+from tailmask.study.drawing import save_figure
+from tailmask.study.extras import check_extras
+from tailmask.study.machine import provenance
+from tailmask.study.markdown import render_markdown
+from tailmask.study.plan import PlannedRun, check_count, plan_runs
+from tailmask.study.pool import Failure, Listener, Pool, default_jobs
+from tailmask.study.records import RunRecords
+from tailmask.study.request import Answer, Request, Target
+from tailmask.study.targets import build_target
+from tailmask.training.config import differences
+from tailmask.training.fields import to_mapping
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["FORMAT", "Reproduction", "plan_reproduction", "reproduce"]
+
+FORMAT = "tailmask.result/1"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What `reproduce` made: the result as plain JSON, the figure where it is one, and the files of both.
+
+    `result["tables"]` has the tables. There are no files where no run could be made.
+    """
+
+    result: dict[str, Any]
+    figure: Figure | None
+    paths: tuple[Path, ...]
+    failures: tuple[Failure, ...] = ()
+
+
+def reproduce(
+    target: str,
+    request: Request | None = None,
+    *,
+    seeds: int = 1,
+    jobs: int | None = None,
+    out: Path | str = "results",
+    runs: Path | str = "runs",
+    listener: Listener | None = None,
+    command: str | None = None,
+) -> Reproduction:
+    """Make a table or figure of the paper, training what it needs and what is not there yet.
+
+    All complete runs of the same setting count, also those of other seeds and methods than this call asks
+    for: so a table can be filled row by row, and some rows can have more seeds. Runs of other settings (the
+    budget, the recipe, the data) never count, and a result of another setting is not overwritten.
+
+    Args:
+        target: `table1` to `table7`, `figure1` to `figure8`, `discussion-precision`, `discussion-imbalance`.
+        request: The data, the budget and the like; None is the paper's data at the full budget.
+        seeds: Number of seeds, from 0 on.
+        jobs: Runs to make at a time; None is one for each GPU, else each core, at most 8.
+        out: Folder for the result: `<target>.json`, `<target>.md` and, of figures, `<target>.svg`.
+        runs: Folder for the runs, which all targets share.
+        listener: Hears how the work goes on.
+        command: The command line to put on record.
+
+    >>> import tempfile
+    >>> made = reproduce("figure5", out=tempfile.mkdtemp())
+    >>> [cell["mean"] for cell in made.result["tables"][0]["rows"][1]["cells"]]
+    [1.0, 1.0, 1.0, 2.0]
+    """
+    request = request or Request()
+    check_extras()
+    path = Path(out) / f"{target}.json"
+    _check_result(path, request)
+    built = build_target(target, request)
+    planned = _plan(built, seeds=seeds, runs=Path(runs))
+    failures = _make(target, request, planned, jobs, listener) if planned else []
+    records = RunRecords(Path(runs))
+    with _data_hint(target, request):
+        answer = built.answer(records.find)
+    result = _result(target, built, answer, records) | {"request": request.identity(), "command": command}
+    if planned and request.budget != 1.0:
+        result["title"] += f", at budget {request.budget:g}"
+    paths = _write(path, result, answer) if records.found or not planned else ()
+    return Reproduction(result, answer.figure, paths, tuple(failures))
+
+
+def plan_reproduction(
+    target: str, request: Request | None = None, *, seeds: int = 1, runs: Path | str = "runs"
+) -> list[PlannedRun]:
+    """The runs that `reproduce` would make or read, for a scheduler to make them one by one.
+
+    >>> plan_reproduction("figure2", Request(budget=0.2))[0].command
+    'tailmask train multimnist --budget 0.2 --method plm --seed 0 --out runs/multimnist_budget=0.2/plm_seed=0'
+    """
+    return _plan(build_target(target, request or Request()), seeds=seeds, runs=Path(runs))
+
+
+def _plan(built: Target, *, seeds: int, runs: Path) -> list[PlannedRun]:
+    check_count("seeds", seeds)
+    planned = [
+        run
+        for seed in range(seeds)
+        for setting, method in built.parts
+        for run in plan_runs(setting, [method], [seed], folder=runs / setting.name)
+    ]
+    for run in planned:
+        _ = run.config  # raises where a name or a value is wrong
+    return planned
+
+
+def _make(
+    target: str,
+    request: Request,
+    planned: Sequence[PlannedRun],
+    jobs: int | None,
+    listener: Listener | None,
+) -> list[Failure]:
+    jobs = default_jobs(len(planned)) if jobs is None else jobs
+    check_count("jobs", jobs)
+    with Pool(jobs) as pool:
+        with _data_hint(target, request):
+            pool.facts(run.setting for run in planned)
+        pool.check(planned)
+        return pool.make(planned, listener)
+
+
+@contextlib.contextmanager
+def _data_hint(target: str, request: Request) -> Iterator[None]:
+    """Where the paper's data are not to be had, say that others will do."""
+    try:
+        yield
+    except UserError as error:
+        if request.data is not None:
+            raise
+        raise UserError(f"{error}; or make {target} of other data, as in --data digits") from error
+
+
+def _check_result(path: Path, request: Request) -> None:
+    """Refuse to overwrite a result of another setting, or a file that is no result."""
+    if not path.exists():
+        return
+    try:
+        there = json.loads(path.read_text(encoding="utf-8"))
+        found = differences(there["request"], json.loads(json.dumps(request.identity())))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(f"{path} is not a result of tailmask: choose another folder with --out") from error
+    if found:
+        raise UserError(
+            f"{path} was measured in another setting, which differs in {listing(found, limit=3)}: "
+            "choose another folder with --out"
+        )
+
+
+def _result(target: str, built: Target, answer: Answer, records: RunRecords) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "target": target,
+        "title": built.title,
+        **provenance(),
+        "seeds": records.seeds,
+        "settings": records.settings(),
+        "tables": to_mapping(answer.tables),
+        "figure": None if answer.figure is None else f"{target}.svg",
+        "notes": list(answer.notes),
+        "runs": records.runs(),
+    }
+
+
+def _write(path: Path, result: dict[str, Any], answer: Answer) -> tuple[Path, ...]:
+    """Write the result; the JSON comes last, since it says that all is there."""
+    markdown, figure = path.with_suffix(".md"), path.with_suffix(".svg")
+    if answer.figure is not None:
+        save_figure(answer.figure, figure)
+    write_text(markdown, render_markdown(result))
+    write_json(path, result)
+    return (path, markdown, figure) if answer.figure is not None else (path, markdown)

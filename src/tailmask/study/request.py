@@ -1,0 +1,101 @@
+"""What somebody asks `reproduce` for, and what a target answers with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from tailmask.data import DataOptions
+from tailmask.method import parse
+from tailmask.study.facts import DataFacts
+from tailmask.study.plan import Setting, distinct
+from tailmask.study.tables import Table
+from tailmask.training import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Answer", "FindRuns", "Part", "Request", "Target"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a table or figure is to be made: everything that its runs share, and which of them to train.
+
+    Args:
+        data: Other data than the paper's, by name or path.
+        options: Choices about the data.
+        recipe: Name of a recipe, or path of a .toml file; None is the one for the data.
+        budget: Share of the recipe's epochs to train for.
+        fields: Fields of the recipe to set, such as "optimizer.weight_decay=5e-4".
+        methods: Rows of a table to train, all of the paper's where empty; others become rows of their own.
+        imbalances: Of table 3, table 4 and figure 3, the imbalances ρ to train, all where empty.
+
+    >>> Request(methods=("plm+bce", "plm")).names
+    ['plm']
+    """
+
+    data: str | None = None
+    options: DataOptions = field(default_factory=DataOptions)
+    recipe: str | None = None
+    budget: float = 1.0
+    fields: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    imbalances: tuple[float, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Canonical names of the methods."""
+        return distinct([str(parse(method)) for method in self.methods])
+
+    def setting(self, data: str, *, fields: Sequence[str] = (), rho: float | None = None) -> Setting:
+        """The setting of runs on `data`, with the fields and the imbalance that a target adds."""
+        options = self.options if rho is None else dataclasses.replace(self.options, rho=rho)
+        return Setting(data, options, self.recipe, self.budget, fields=(*fields, *self.fields))
+
+    def facts(self, setting: Setting) -> DataFacts:
+        """Facts about the data of a setting, which are loaded for it."""
+        from tailmask.data import load
+
+        return DataFacts.of(load(setting.data, setting.options))
+
+    def identity(self) -> dict[str, Any]:
+        """What results must have in common to be one: all but the methods and imbalances that are trained."""
+        return {**self.setting(self.data or "").identity(), "data": self.data}
+
+
+class Part(NamedTuple):
+    """What one method gives in one setting."""
+
+    setting: Setting
+    method: str
+
+
+# All complete runs of a part, whatever their seeds, in the order of the seeds.
+FindRuns = Callable[[Part], list[Run]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a target makes of its runs: tables, a figure where it is one, and what a reader must know."""
+
+    tables: tuple[Table, ...]
+    figure: Figure | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Target(Protocol):
+    """One table or figure of the paper, for one request."""
+
+    @property
+    def title(self) -> str:
+        """What it shows."""
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What is to be trained; empty where nothing is."""
+
+    def answer(self, find: FindRuns) -> Answer:
+        """The tables and the figure, with what was run so far."""

@@ -1,0 +1,94 @@
+"""Figures 3, 4 and 8: scores class by class, BCE against PLM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tailmask.study.drawing import ClassPanel, draw_classes
+from tailmask.study.plan import Setting
+from tailmask.study.request import Answer, FindRuns, Part, Request
+from tailmask.study.targets.own import own_setting
+from tailmask.study.targets.scores import Scores, class_scores, difficult_classes
+from tailmask.study.targets.statements import statements
+from tailmask.study.targets.tables import chosen_imbalances
+
+__all__ = ["ClassTarget", "accuracy_target", "class_target"]
+
+# The paper does not say which imbalances its three panels show; these span those of its tables.
+FIGURE3_RHO = (10.0, 100.0, 200.0)
+_TITLES = {"f1": "F1", "precision": "Precision", "recall": "Recall"}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A measure in a setting."""
+
+    title: str
+    setting: Setting
+    metric: str
+
+
+@dataclass(frozen=True)
+class ClassTarget:
+    """Class-wise scores in one or several panels; `name` is the figure whose statements stand beside them."""
+
+    title: str
+    panels: tuple[Panel, ...]
+    parts: list[Part]
+    name: str | None = None
+
+    def answer(self, find: FindRuns) -> Answer:
+        """A table for each panel that was run, what the paper says of the figure, and the figure."""
+        scores = []
+        for panel in self.panels:
+            bce, plm = (find(Part(panel.setting, method)) for method in ("bce", "plm"))
+            if bce and plm:
+                scores.append(class_scores(panel.title, panel.metric, bce=bce, plm=plm))
+        if not scores:
+            return Answer(())
+        tables = [each.table() for each in scores]
+        if self.name is not None:
+            on_paper_data = self.panels[0].setting.data == "coco"
+            tables.insert(0, statements(self.name, scores, on_paper_data=on_paper_data))
+        figure = draw_classes([_panel(each, self.name) for each in scores], ylabel="%", names=("bce", "plm"))
+        marks = "Classes with many samples but an F1 below 20 % with bce are marked by their colour."
+        return Answer(tuple(tables), figure, notes=(marks,) if self.name == "figure4" else ())
+
+
+def accuracy_target(request: Request) -> ClassTarget:
+    """Figure 3: accuracy of each class of CIFAR-10-LT, which is its recall, at several imbalances."""
+    title = "Figure 3: accuracy by class"
+    if request.data is not None:
+        setting, _ = own_setting(request, request.data)
+        panels = [Panel(f"Recall on {request.data}", setting, "recall")]
+        return ClassTarget(f"{title} on {request.data}", tuple(panels), _parts(panels))
+    panels = [
+        Panel(f"Accuracy at ρ = {rho:g}", request.setting("cifar10-lt", rho=rho), "recall")
+        for rho in FIGURE3_RHO
+    ]
+    chosen = chosen_imbalances(request, FIGURE3_RHO)
+    trained = [panel for panel in panels if panel.setting.options.rho in chosen]
+    return ClassTarget(f"{title} on CIFAR-10-LT", tuple(panels), _parts(trained))
+
+
+def class_target(request: Request, *, name: str) -> ClassTarget:
+    """Figures 4 and 8: F1, or precision and recall, of each class of MSCOCO."""
+    metrics = {"figure4": ("f1",), "figure8": ("precision", "recall")}[name]
+    data = request.data or "coco"
+    setting = request.setting(data) if request.data is None else own_setting(request, data)[0]
+    panels = [Panel(f"{_TITLES[metric]} on {data}", setting, metric) for metric in metrics]
+    what = " and ".join(_TITLES[metric] for metric in metrics)
+    title = f"Figure {name.removeprefix('figure')}: {what} by class on {data}"
+    return ClassTarget(title, tuple(panels), _parts(panels), name)
+
+
+def _parts(panels: Sequence[Panel]) -> list[Part]:
+    parts = [Part(panel.setting, method) for panel in panels for method in ("bce", "plm")]
+    return list(dict.fromkeys(parts))
+
+
+def _panel(scores: Scores, name: str | None) -> ClassPanel:
+    before, after = zip(*scores.means(), strict=True)
+    marked = difficult_classes(scores) if name == "figure4" else []
+    return ClassPanel(scores.title, scores.classes, before, after, marked)

@@ -1,0 +1,54 @@
+"""Table 7: how many samples of each class there are; nothing is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tailmask.study.paper import load_paper
+from tailmask.study.plan import Setting
+from tailmask.study.request import Answer, FindRuns, Part, Request
+from tailmask.study.tables import Cell, Row, Table
+
+__all__ = ["CountTarget", "count_target"]
+
+
+@dataclass(frozen=True)
+class CountTarget:
+    """Training and test samples of each class, in total, and the imbalance ρ."""
+
+    title: str
+    setting: Setting
+    parts: tuple[Part, ...] = ()
+
+    def answer(self, find: FindRuns) -> Answer:
+        """The counts of the data as they are loaded."""
+        from tailmask.data import load
+        from tailmask.data.statistics import summarize
+
+        dataset = load(self.setting.data, self.setting.options)
+        splits = [summarize(split, dataset.classes) for split in (dataset.train, dataset.test)]
+        is_paper = self.setting.data == "multimnist"
+        paper = load_paper()["table7"] if is_paper else {}
+        rows = []
+        for c in splits[0].order:
+            stated = [paper[part][c] for part in ("train", "test")] if is_paper else [None, None]
+            cells = [
+                Cell(number, float(split.positives[c])) for number, split in zip(stated, splits, strict=True)
+            ]
+            rows.append(Row(dataset.classes[c], tuple(cells)))
+        totals = [paper.get("train_total"), paper.get("test_total")]
+        samples = [
+            Cell(number, float(split.num_samples)) for number, split in zip(totals, splits, strict=True)
+        ]
+        rows.append(Row("Samples", tuple(samples)))
+        counts = Table("Samples of each class", "Class", ("Training", "Test"), tuple(rows), digits=0)
+        rho = Row("ρ", (Cell(paper.get("rho"), splits[0].rho),))
+        imbalance = Table("Imbalance of the training set", "Measure", ("Value",), (rho,))
+        note = "The training digits' partners are drawn at random: counts differ from the paper's by chance."
+        return Answer((counts, imbalance), notes=(note,) if is_paper else ())
+
+
+def count_target(request: Request) -> CountTarget:
+    """Table 7 for MultiMNIST or for other data."""
+    data = request.data or "multimnist"
+    return CountTarget(f"Table 7: class counts of {data}", request.setting(data))

@@ -1,0 +1,73 @@
+"""Scores of BCE and PLM class by class, in percent, from the most to the least frequent class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tailmask.study.paper import load_paper
+from tailmask.study.tables import Cell, Row, Table, measured
+from tailmask.training import Run
+
+__all__ = ["Scores", "by_frequency", "class_scores", "difficult_classes"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A measure by class: one value for each run of BCE and of PLM."""
+
+    title: str
+    classes: tuple[str, ...]
+    counts: tuple[int, ...]
+    bce: tuple[tuple[float, ...], ...]  # (C, runs)
+    plm: tuple[tuple[float, ...], ...]
+
+    def means(self) -> list[tuple[float, float]]:
+        """Mean of BCE and of PLM, class by class."""
+        return [
+            (sum(bce) / len(bce), sum(plm) / len(plm)) for bce, plm in zip(self.bce, self.plm, strict=True)
+        ]
+
+    def table(self) -> Table:
+        """The scores with what each class gains."""
+        columns = zip(self.classes, self.counts, self.bce, self.plm, self.means(), strict=True)
+        rows = [
+            Row(f"{name} ({count})", (measured(bce), measured(plm), Cell(mean=after - before)))
+            for name, count, bce, plm, (before, after) in columns
+        ]
+        return Table(
+            f"{self.title}, in percent", "Class (training samples)", ("bce", "plm", "Gain"), tuple(rows)
+        )
+
+
+def class_scores(title: str, metric: str, *, bce: Sequence[Run], plm: Sequence[Run]) -> Scores:
+    """The scores of finished runs on the test set."""
+    config = bce[0].config
+    order = by_frequency(config["train_counts"][1])
+    return Scores(
+        title,
+        tuple(config["classes"][c] for c in order),
+        tuple(config["train_counts"][1][c] for c in order),
+        bce=tuple(_values(bce, metric, c) for c in order),
+        plm=tuple(_values(plm, metric, c) for c in order),
+    )
+
+
+def difficult_classes(scores: Scores) -> list[int]:
+    """Classes of the more frequent half whose F1 is below 20 % with BCE, which the paper calls difficult."""
+    limit = load_paper()["figure4"]["difficult_f1_below"]
+    half = len(scores.classes) // 2
+    return [c for c, (bce, _) in enumerate(scores.means()) if c < half and bce < limit]
+
+
+def by_frequency(counts: Sequence[int]) -> list[int]:
+    """Classes from the most to the least frequent, those with equal counts as they stand.
+
+    >>> by_frequency([5, 9, 5])
+    [1, 0, 2]
+    """
+    return sorted(range(len(counts)), key=lambda c: -counts[c])
+
+
+def _values(runs: Sequence[Run], metric: str, index: int) -> tuple[float, ...]:
+    return tuple(100 * run.metrics["test"]["per_class"][metric][index] for run in runs)

@@ -1,0 +1,63 @@
+"""Figures 5 and 6: the appendix's toy example, as histograms and as distributions; nothing is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tailmask.errors import UserError
+from tailmask.study.drawing import Bars, draw_bars
+from tailmask.study.paper import load_paper
+from tailmask.study.request import Answer, FindRuns, Part, Request
+from tailmask.study.tables import Cell, Row, Table
+
+__all__ = ["ToyTarget", "toy_target"]
+
+
+@dataclass(frozen=True)
+class ToyTarget:
+    """The sets S⁺, Ŝ⁺, S⁻ and Ŝ⁻ of ten samples, binned."""
+
+    title: str
+    normalized: bool
+    parts: tuple[Part, ...] = ()
+
+    def answer(self, find: FindRuns) -> Answer:
+        """What `tailmask.functional.histogram` makes of the example."""
+        import torch
+
+        from tailmask.functional import histogram
+        from tailmask.study.targets.distributions import shares
+
+        example = load_paper()["toy"]
+        targets = torch.tensor(example["labels"], dtype=torch.float32).unsqueeze(1)
+        outputs = torch.tensor(example["probabilities"]).unsqueeze(1)
+        predicted, true = (histogram(values, targets, example["bins"]) for values in (outputs, targets))
+        if self.normalized:
+            predicted, true = shares(predicted), shares(true)
+        letter = "P" if self.normalized else "S"
+        sets = {
+            f"{letter}⁺": true[1, 0],
+            f"{letter}̂⁺": predicted[1, 0],
+            f"{letter}⁻": true[0, 0],
+            f"{letter}̂⁻": predicted[0, 0],
+        }
+        bars = [Bars(name, values.tolist()) for name, values in sets.items()]
+        edges = tuple(
+            f"{n / example['bins']:g}–{(n + 1) / example['bins']:g}" for n in range(example["bins"])
+        )
+        rows = tuple(Row(each.title, tuple(Cell(mean=float(v)) for v in each.values)) for each in bars)
+        what, digits = ("Share of the outputs", 1) if self.normalized else ("Number of outputs", 0)
+        table = Table(f"{what} in each bin", "Set", edges, rows, digits=digits)
+        return Answer((table,), draw_bars([bars[:2], bars[2:]], ylabel=what.partition(" ")[0].lower()))
+
+
+def toy_target(request: Request, *, normalized: bool) -> ToyTarget:
+    """Figure 5, the histograms, or figure 6, the distributions."""
+    if request.data is not None:
+        raise UserError("the toy example has its own ten samples: leave --data out")
+    title = (
+        "Figure 6: the toy example's distributions"
+        if normalized
+        else "Figure 5: the toy example's histograms"
+    )
+    return ToyTarget(title, normalized)

@@ -1,0 +1,77 @@
+"""λ chosen on the validation split, before the study proper, and with every try on record."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailmask.errors import UserError
+from tailmask.method import parse
+from tailmask.study.plan import PlannedRun, Setting, plan_runs
+from tailmask.study.pool import Failure
+from tailmask.training import Run
+
+__all__ = ["RATES", "TUNING_SEED", "Trial", "choose", "plan_tuning", "with_rate"]
+
+RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+# No seed of the study: a lucky start must not choose λ and then count as a result as well.
+TUNING_SEED = 1_000_000
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One λ that was tried for a method: its macro-F1 on validation, None where the run failed."""
+
+    method: str
+    rate: float
+    validation_f1: float | None
+    chosen: bool
+
+
+def with_rate(method: str, rate: float) -> str:
+    """The method with this λ.
+
+    >>> with_rate("plm+focal", 0.1)
+    'plm:rate=0.1+focal'
+    """
+    parsed = parse(method)
+    assert parsed.masking is not None  # noqa: S101
+    return str(dataclasses.replace(parsed, masking=dataclasses.replace(parsed.masking, rate=rate)))
+
+
+def plan_tuning(setting: Setting, methods: list[str], *, folder: Path) -> dict[str, list[PlannedRun]]:
+    """The runs to try every λ with, for each method that masks labels and does not name its own."""
+    masking = {method: parse(method).masking for method in methods}
+    open_rate = [method for method, part in masking.items() if part is not None and part.rate is None]
+    if not open_rate:
+        raise UserError("--tune rate needs a method with plm and no rate of its own, such as plm")
+    return {
+        method: plan_runs(setting, [with_rate(method, rate) for rate in RATES], [TUNING_SEED], folder=folder)
+        for method in open_rate
+    }
+
+
+def choose(method: str, runs: list[PlannedRun], failures: list[Failure]) -> tuple[str, list[Trial]]:
+    """The method with the λ of the highest macro-F1 on validation (the lower of equals), and all tries."""
+    scores = [_validation_f1(run) for run in runs]
+    best = max((score for score in scores if score is not None), default=None)
+    if best is None:
+        reasons = [failure.sentence for failure in failures if failure.run in runs]
+        raise UserError(
+            f"no λ could be tried for {method}: {reasons[0] if reasons else 'no run is complete'}"
+        )
+    winner = scores.index(best)
+    trials = [
+        Trial(method, rate, score, chosen=number == winner)
+        for number, (rate, score) in enumerate(zip(RATES, scores, strict=True))
+    ]
+    return with_rate(method, RATES[winner]), trials
+
+
+def _validation_f1(run: PlannedRun) -> float | None:
+    made = Run(run.folder)
+    if not made.is_complete:
+        return None
+    score: float | None = made.metrics["validation"]["summary"]["f1"]
+    return score
