@@ -70,15 +70,17 @@ def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None) -> pl.La
     polars = require("polars", extra="tables")
     suffix, wanted = path.suffix.lower(), dict(types or {})
     scan: pl.LazyFrame
-    if suffix == ".parquet":
-        scan = polars.scan_parquet(path, glob=False)
+    if suffix not in _SEPARATORS:
+        parquet = suffix == ".parquet"
+        scan = (
+            polars.scan_parquet(path, glob=False)
+            if parquet
+            else polars.scan_ndjson(path, infer_schema_length=None)
+        )
         present = scan.collect_schema().names()
         return scan.with_columns(
             polars.col(name).cast(kind) for name, kind in wanted.items() if name in present
         )
-    if suffix in (".jsonl", ".ndjson"):
-        scan = polars.scan_ndjson(path, infer_schema_length=None, schema_overrides=wanted)
-        return scan
     names = _header(path, _SEPARATORS[suffix], header=header)
     scan = polars.scan_csv(
         path,

@@ -72,6 +72,9 @@ def read_table(
 ) -> tuple[TableRows | FileRows, Labels]:
     """Features and labels of a table; with a column `path` and no choice of features, images and labels."""
     frame = read_frame(path, header=not options.no_header, types=types)
+    absent = [name for name in types or () if name not in frame.columns]
+    if absent:
+        raise UserError(f"{path} lacks the columns {listing(absent)}, which the training file has")
     labels, label_columns = _labels(frame, path, options)
     others = [name for name in frame.columns if name not in label_columns]
     if "path" in others and options.text is None and options.features is None:

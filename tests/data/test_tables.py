@@ -1,0 +1,246 @@
+"""Users' tables: labels from columns or tags, features of every kind, and sentences for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.preprocessing import StandardScaler
+
+from tailmask.data import DataOptions, load
+from tailmask.data.tables import read_table
+from tailmask.errors import UserError
+
+COLOURS = ["red", "blue", "green"]
+
+
+def frame(number: int = 80) -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    return pl.DataFrame(
+        {
+            "id": [f"row{i}" for i in range(number)],
+            "age": rng.normal(40, 10, number),
+            "paid": rng.random(number) < 0.5,
+            "colour": [COLOURS[i % 3] for i in range(number)],
+            "text": [f"word{i % 7} common {'rare' if i % 5 == 0 else ''}" for i in range(number)],
+            "tag_a": (rng.random(number) < 0.5).astype(int),
+            "tag_b": (rng.random(number) < 0.2).astype(int),
+        }
+    )
+
+
+def save(table: pl.DataFrame, path: Path) -> Path:
+    {".csv": table.write_csv, ".parquet": table.write_parquet, ".jsonl": table.write_ndjson}.get(
+        path.suffix, lambda target: table.write_csv(target, separator="\t")
+    )(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".jsonl"])
+def test_every_format_gives_the_same_data(tmp_path: Path, suffix: str) -> None:
+    table = frame()
+    dataset = load(
+        save(table, tmp_path / f"a{suffix}"), DataOptions(labels="tag_*", features="age,paid,colour")
+    )
+    assert dataset.classes == ("tag_a", "tag_b")
+    assert [column.kind for column in dataset.encoder.columns] == ["number", "boolean", "category"]
+    assert dataset.shape == (5,)
+    total = sum(split.counts()[1] for split in dataset.splits.values())
+    assert total.tolist() == [table["tag_a"].sum(), table["tag_b"].sum()]
+    digest = dataset.train.inputs.double().sum().item()
+    reference = load(
+        save(table, tmp_path / "r.parquet"), DataOptions(labels="tag_*", features="age,paid,colour")
+    )
+    assert digest == pytest.approx(reference.train.inputs.double().sum().item(), abs=1e-4)
+
+
+def test_numbers_are_standardised_as_scikit_learn_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    values = rng.normal(3, 5, size=(50, 2))
+    table = pl.DataFrame({"x": values[:, 0], "y": values[:, 1], "l": np.arange(50) % 2})
+    test = table.head(10)
+    save(test, tmp_path / "test.csv")
+    options = DataOptions(labels="l", test_file=tmp_path / "test.csv", validation=0)
+    dataset = load(save(table, tmp_path / "a.csv"), options)
+    scaler = StandardScaler().fit(values)
+    np.testing.assert_allclose(dataset.train.inputs.numpy(), scaler.transform(values), atol=1e-5)
+    np.testing.assert_allclose(dataset.test.inputs.numpy(), scaler.transform(values[:10]), atol=1e-5)
+
+
+def test_missing_cells_constant_columns_and_new_categories(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,same,kind,l\n1,7,u,1\n3,7,u,0\n,7,v,1\n5,7,v,0\n")
+    (tmp_path / "t.csv").write_text("x,same,kind,l\n,7,w,1\n3,7,,0\n")
+    options = DataOptions(labels="l", test_file=tmp_path / "t.csv", validation=0)
+    dataset = load(tmp_path / "a.csv", options)
+    deviation = np.std([1, 3, 5])
+    expected = [[-2 / deviation, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1], [2 / deviation, 0, 0, 1]]
+    np.testing.assert_allclose(dataset.train.inputs.numpy(), expected, atol=1e-6)
+    assert dataset.test.inputs.tolist() == [[0, 0, 0, 0], [0, 0, 0, 0]]
+    assert dataset.source["notes"] == ["column 'x' has 1 empty cells, which are taken as its mean"]
+
+
+def test_a_column_of_unique_texts_is_left_out_with_a_note(tmp_path: Path) -> None:
+    dataset = load(save(frame(), tmp_path / "a.csv"), DataOptions(labels="tag_*"))
+    assert "column 'id' is left out: no value of it occurs twice (is it a --text?)" in dataset.source["notes"]
+    assert {column.name: column.width for column in dataset.encoder.columns}["id"] == 0
+
+
+def test_text_is_a_hashed_bag_of_words(tmp_path: Path) -> None:
+    table = frame()
+    path = save(table, tmp_path / "a.csv")
+    dataset = load(path, DataOptions(labels="tag_*", text="text", text_buckets=64, test=0.5, validation=0))
+    assert isinstance(dataset.train.inputs, csr_array)
+    assert dataset.shape == (64,)
+    expected = HashingVectorizer(n_features=64, alternate_sign=False).transform(table["text"].to_list())
+    rows = np.concatenate([dataset.train.inputs.toarray(), dataset.test.inputs.toarray()])
+    np.testing.assert_allclose(np.sort(rows.sum(axis=1)), np.sort(expected.toarray().sum(axis=1)), atol=1e-5)
+    both = load(path, DataOptions(labels="tag_*", text="text", features="age", text_buckets=64))
+    assert both.shape == (65,)
+    inputs, _ = both.train.batch(torch.arange(3))
+    assert inputs.shape == (3, 65)
+
+
+def test_many_categories_become_sparse(tmp_path: Path) -> None:
+    table = pl.DataFrame({"k": [f"v{i % 100}" for i in range(1000)], "l": [i % 2 for i in range(1000)]})
+    dataset = load(save(table, tmp_path / "a.parquet"), DataOptions(labels="l"))
+    assert isinstance(dataset.train.inputs, csr_array)
+    assert dataset.shape == (100,)
+    assert (dataset.train.inputs.sum(axis=1) == 1).all()
+
+
+@pytest.mark.parametrize("separator", [",", "|", ";", " "])
+def test_tags_in_one_column(tmp_path: Path, separator: str) -> None:
+    tags = [separator.join(["b", "a"]), "a", separator, "", "c"]
+    table = pl.DataFrame({"x": [1.0, 2, 3, 4, 5], "tags": [None if tag == "" else tag for tag in tags]})
+    path = save(table, tmp_path / "a.parquet")
+    _, labels = read_table(path, DataOptions(label_column="tags", separator=separator))
+    assert labels.classes == ("a", "b", "c")
+    assert labels.targets.tolist() == [[1, 1, 0], [1, 0, 0], [0, 0, 0], [-1, -1, -1], [0, 0, 1]]
+
+
+def test_tags_as_lists_and_the_column_called_labels(tmp_path: Path) -> None:
+    lines = [{"x": 1, "labels": ["a", "b"]}, {"x": 2, "labels": []}, {"x": 3, "labels": None}]
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    _, labels = read_table(tmp_path / "a.jsonl", DataOptions())
+    assert labels.targets.tolist() == [[1, 1], [0, 0], [-1, -1]]
+
+
+def test_empty_label_cells_are_unknown(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,t1,t2\n1,1,0\n2,,0\n3,0,\n4,true,0\n")
+    with pytest.raises(UserError, match="'true' for class 't1' in row 4: labels are 0 or 1"):
+        read_table(tmp_path / "a.csv", DataOptions(labels="t*"))
+    (tmp_path / "a.csv").write_text("x,t1,t2\n1,1,0\n2,,0\n3,0,\n4,1.0,0\n")
+    _, labels = read_table(tmp_path / "a.csv", DataOptions(labels="t*"))
+    assert labels.targets.tolist() == [[1, 0], [-1, 0], [0, -1], [1, 0]]
+
+
+def test_classes_of_other_files_join_in(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,tags\n" + "".join(f'{i},"a,b"\n{i},a\n' for i in range(5)))
+    (tmp_path / "t.csv").write_text('x,tags\n1,"c,a"\n')
+    options = DataOptions(label_column="tags", test_file=tmp_path / "t.csv", validation=0)
+    with pytest.warns(UserWarning, match="no training sample of a has the labels c"):
+        dataset = load(tmp_path / "a.csv", options)
+    assert dataset.classes == ("a", "b", "c")
+    assert dataset.test.targets.tolist() == [[1, 0, 1]]
+
+
+def test_one_tag_a_row_is_single_label(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,kind\n" + "".join(f"{i},k{i % 3}\n" for i in range(60)))
+    assert load(tmp_path / "a.csv", DataOptions(label_column="kind")).single_label
+
+
+def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
+    dataset = load("goemotions", DataOptions(data_dir=real_data, download=False))
+    assert {name: len(split) for name, split in dataset.splits.items()} == {
+        "train": 43410,
+        "validation": 5426,
+        "test": 5427,
+    }
+    assert (dataset.classes[0], dataset.classes[27]) == ("admiration", "neutral")
+    folder = real_data / "goemotions"
+    lines = (folder / "train.tsv").read_text().splitlines()
+    assert dataset.train.counts()[1, 27] == sum("27" in line.split("\t")[1].split(",") for line in lines)
+    options = DataOptions(
+        no_header=True,
+        text="0",
+        label_column="1",
+        classes=folder / "labels.txt",
+        validation_file=folder / "train.tsv",
+        test_file=folder / "test.tsv",
+    )
+    own = load(folder / "dev.tsv", options)
+    assert own.classes == dataset.classes
+    assert (own.test.inputs != dataset.test.inputs).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "sentence"),
+    [
+        ("x,y\n1,2\n", {}, "which columns of .*a.csv are labels\\? name them with --labels"),
+        ("x,tag_a\n1,2\n", {"labels": "tg_*"}, "has no column 'tg_\\*': did you mean 'tag_a'"),
+        ("x,tag_a\n1,2\n", {"label_column": "tag_"}, "has no column 'tag_': did you mean 'tag_a'\\?"),
+        ("x,tag_a\n1,2\n", {"labels": "tag_a"}, "has 2.0 for class 'tag_a' in row 0"),
+        ("x,tag_a\n1,yes\n", {"labels": "tag_a"}, "has 'yes' for class 'tag_a' in row 1"),
+        ("x,tag_a,tag_a\n1,0,1\n", {"labels": "tag_a"}, "names a column twice: tag_a"),
+        ("tag_a\n1\n", {"labels": "tag_a"}, "has no column to learn from"),
+        ("x,tag_a\n", {"labels": "tag_a"}, "has no rows"),
+        ("", {"labels": "tag_a"}, "cannot be read as a table"),
+        ("x,tag_a\n1,0\n1,0,9\n", {"labels": "tag_a"}, "cannot be read as a table"),
+        ("x;tag_a\n1;0\n", {"labels": "tag_a"}, "separated by semicolons"),
+        ("x,tag_a\ninf,0\n1,1\n2,0\n3,1\n4,0\n" * 1, {"labels": "tag_a"}, "infinite numbers"),
+        ("x,tags\n1,a;b\n2,b;c\n", {"label_column": "tags"}, "have ';': name .* --separator ';'"),
+        ("x,tag_a\n1,0\n", {"labels": "tag_a", "text": "words"}, "has no column 'words'"),
+    ],
+)
+def test_bad_tables_get_one_sentence(tmp_path: Path, content: str, options: dict, sentence: str) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(UserError, match=sentence) as error:
+        load(tmp_path / "a.csv", DataOptions(**options, validation=0, test=0.4))
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_are_no_tables(tmp_path: Path) -> None:
+    for name in ("a.csv", "a.parquet", "a.jsonl", "a.tsv"):
+        (tmp_path / name).write_bytes(b"\xff\xfe\x00\x01PAR1\n\xf0\x28" * 50)
+        with pytest.raises(UserError, match=name) as error:
+            load(tmp_path / name, DataOptions(labels="tag_*"))
+        assert "\n" not in str(error.value)
+
+
+def test_a_cut_parquet_file(tmp_path: Path) -> None:
+    path = save(frame(), tmp_path / "a.parquet")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(UserError, match="cannot be read as a table"):
+        load(path, DataOptions(labels="tag_*"))
+
+
+def test_columns_that_are_neither_numbers_nor_text(tmp_path: Path) -> None:
+    table = frame().with_columns(pl.lit([1, 2]).alias("pair"))
+    with pytest.raises(UserError, match="column 'pair' holds List"):
+        load(save(table, tmp_path / "a.parquet"), DataOptions(labels="tag_*"))
+
+
+def test_a_test_file_with_other_types(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,l\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(20)))
+    (tmp_path / "t.csv").write_text("x,l\n1,0\n2,1\n")
+    options = DataOptions(labels="l", test_file=tmp_path / "t.csv", validation=0)
+    assert len(load(tmp_path / "a.csv", options).test) == 2
+    (tmp_path / "t.csv").write_text("x,l\nmany,0\n2,1\n")
+    with pytest.raises(UserError, match=r"t\.csv cannot be read as a table .*many"):
+        load(tmp_path / "a.csv", options)
+    (tmp_path / "t.csv").write_text("z,l\n1,0\n2,1\n")
+    with pytest.raises(UserError, match=r"t\.csv lacks the columns x"):
+        load(tmp_path / "a.csv", options)
+
+
+def test_byte_order_marks_and_windows_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(
+        b"\xef\xbb\xbfl,x\r\n" + b"".join(b"%d,%d\r\n" % (i % 2, i) for i in range(20))
+    )
+    assert load(tmp_path / "a.csv", DataOptions(labels="l")).classes == ("l",)
