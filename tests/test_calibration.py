@@ -78,14 +78,18 @@ def test_shrunk_thresholds_lie_between_their_own_and_the_shared_one(case, shrink
 
 
 def test_shrinkage_worked_out_by_hand():
-    # Two validation positives; own cut between 0.2 and 0.8: logit 0. The other class moves the shared one.
-    probabilities = torch.tensor([[0.8, 0.9], [0.8, 0.9], [0.2, 0.85], [0.1, 0.1]])
-    targets = torch.tensor([[1, 1], [1, 1], [0, 0], [0, 0]])
-    shared = math.log(fit_shared_threshold(probabilities, targets)) - math.log1p(
-        -fit_shared_threshold(probabilities, targets)
-    )
+    # The first class has two positives and its own cut halfway between 0.2 and 0.8, at the logit 0; the other
+    # five have theirs between 0.85 and 0.9, where the mean F1 is highest too.
+    first = torch.tensor([[0.8], [0.8], [0.2], [0.1]])
+    others = torch.tensor([[0.9], [0.9], [0.85], [0.85]]).expand(4, 5)
+    probabilities = torch.cat([first, others], dim=1)
+    targets = torch.tensor([[1], [1], [0], [0]]).expand(4, 6)
+    shared = float(torch.tensor(fit_shared_threshold(probabilities, targets)).logit())
+    assert math.log(0.85 / 0.15) < shared < math.log(0.9 / 0.1)
+    own = (math.log(0.85 / 0.15) + math.log(0.9 / 0.1)) / 2
     thresholds = fit_thresholds(probabilities, targets, shrinkage=6.0)
-    assert float(thresholds[0].logit()) == pytest.approx(0.25 * 0.0 + 0.75 * shared, abs=1e-5)
+    expected = [0.75 * shared] + [0.25 * own + 0.75 * shared] * 5
+    assert thresholds.logit().tolist() == pytest.approx(expected, abs=1e-5)
 
 
 def test_cuts_lie_halfway_in_logits_and_separate_neighbouring_floats():

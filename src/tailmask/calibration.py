@@ -7,6 +7,7 @@ predicted, by F1 on validation data. `Calibration` keeps both beside a model's w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +69,7 @@ def fit_thresholds(probabilities: Tensor, targets: Tensor, *, shrinkage: float =
     """
     if not shrinkage >= 0.0:
         raise ValueError(f"shrinkage must be 0 or more, got {shrinkage}")
-    known, present = _check(probabilities, targets)
+    probabilities, known, present = _check(probabilities, targets)
     shared = _shared_cut(probabilities, known, present)
     positives = torch.count_nonzero(present, dim=0).to(torch.float64)  # (C,)
     own, exact = _best_cuts(probabilities, known, present, shared)
@@ -87,7 +88,7 @@ def fit_shared_threshold(probabilities: Tensor, targets: Tensor) -> float:
     >>> round(fit_shared_threshold(torch.tensor([[0.4], [0.3], [0.1]]), torch.tensor([[1], [1], [0]])), 3)
     0.182
     """
-    known, present = _check(probabilities, targets)
+    probabilities, known, present = _check(probabilities, targets)
     return float(torch.sigmoid(torch.tensor(_shared_cut(probabilities, known, present), dtype=torch.float64)))
 
 
@@ -150,8 +151,8 @@ class Calibration:
         return cls(torch.tensor(value["prior_shift"]), torch.tensor(value["thresholds"]))
 
 
-def _check(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Which labels are known, and which present, both (N, C)."""
+def _check(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Probabilities in float32, which labels are known, and which present, all (N, C)."""
     if probabilities.ndim != 2 or probabilities.shape != targets.shape:
         raise ValueError(
             "probabilities and targets must have the same shape (N, C), got "
@@ -159,48 +160,49 @@ def _check(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         )
     if not bool(((probabilities >= 0.0) & (probabilities <= 1.0)).all()):  # NaN is neither
         raise ValueError("probabilities must lie between 0 and 1: apply the sigmoid to logits first")
-    return targets >= 0.0, targets >= 0.5
+    return probabilities.detach().float(), targets >= 0.0, targets >= 0.5
+
+
+def _class_blocks(probabilities: Tensor) -> Iterator[slice]:
+    num_samples, num_classes = probabilities.shape
+    step = max(1, BLOCK // max(1, num_samples))
+    return (slice(start, start + step) for start in range(0, num_classes, step))
 
 
 def _shared_cut(probabilities: Tensor, known: Tensor, present: Tensor) -> float:
     """Logit of the shared threshold."""
-    num_samples, num_classes = probabilities.shape
-    counts = torch.zeros(2, num_classes, NUM_STEPS, dtype=torch.int64, device=probabilities.device)
-    step = max(1, BLOCK // max(1, num_classes))
-    for start in range(0, num_samples, step):
-        rows = slice(start, start + step)
-        position = probabilities[rows].float().logit() / (2.0 * BOUND) + 0.5
-        counts += histogram(position.clamp_(0.0, 1.0), present[rows], NUM_STEPS, known=known[rows])
-    positives = counts[1].sum(dim=-1, keepdim=True)
-    usable = positives.squeeze(-1) > 0
-    if not bool(usable.any()):
+    total = torch.zeros(NUM_STEPS, dtype=torch.float64, device=probabilities.device)  # sum of F1 over classes
+    for columns in _class_blocks(probabilities):
+        position = probabilities[:, columns].logit() / (2.0 * BOUND) + 0.5
+        counts = histogram(
+            position.clamp_(0.0, 1.0), present[:, columns], NUM_STEPS, known=known[:, columns]
+        )  # (2, c, steps)
+        above = counts.flip(-1).cumsum(dim=-1).flip(-1)  # labels from each step on
+        sizes = above.sum(dim=0) + above[1, :, :1]  # predicted and present ones, (c, steps)
+        total += (2.0 * above[1].double() / sizes.clamp(min=1)).sum(dim=0)
+    if not bool(total.any()):
         return 0.0
-    above = counts.flip(-1).cumsum(dim=-1).flip(-1)[:, usable]  # labels from each step on, (2, C, steps)
-    f1 = (2.0 * above[1] / (above.sum(dim=0) + positives[usable])).mean(
-        dim=0, dtype=torch.float64
-    )  # (steps,)
-    cuts = torch.arange(NUM_STEPS, dtype=torch.float64, device=f1.device) * (2.0 * BOUND / NUM_STEPS) - BOUND
-    f1[0] = -1.0  # the first bin also holds what lies below it
-    return float(cuts[f1 == f1.max()].median())
+    cuts = (
+        torch.arange(NUM_STEPS, dtype=torch.float64, device=total.device) * (2.0 * BOUND / NUM_STEPS) - BOUND
+    )
+    total[0] = -1.0  # the first bin also holds what lies below it
+    return float(cuts[total == total.max()].median())
 
 
 def _best_cuts(probabilities: Tensor, known: Tensor, present: Tensor, shared: float) -> tuple[Tensor, Tensor]:
     """Of each class the cut with the highest F1: its logit, and a threshold that separates just there."""
-    num_samples, num_classes = probabilities.shape
-    cuts = np.full(num_classes, shared)
-    thresholds = np.zeros(num_classes)
-    step = max(1, BLOCK // max(1, num_samples))
-    for start in range(0, num_classes, step):
-        columns = slice(start, start + step)
+    cuts = np.full(probabilities.shape[1], shared)
+    thresholds = np.zeros(probabilities.shape[1])
+    for columns in _class_blocks(probabilities):
         masked = probabilities[:, columns].where(known[:, columns], -1.0)  # unknown ones below all others
         scores = masked.T.contiguous().cpu().numpy()
         masks = present[:, columns].T.contiguous().cpu().numpy()
         ordered = np.sort(scores, axis=1)
-        for offset in range(len(scores)):
-            positives = np.sort(scores[offset, masks[offset]])
+        for index, mask in enumerate(masks):
+            positives = np.sort(scores[index, mask])
             if len(positives):
-                cut, threshold = _best_cut(ordered[offset], positives, shared)
-                cuts[start + offset], thresholds[start + offset] = cut, threshold
+                cut, threshold = _best_cut(ordered[index], positives, shared)
+                cuts[columns.start + index], thresholds[columns.start + index] = cut, threshold
     device = probabilities.device
     return torch.from_numpy(cuts).to(device), torch.from_numpy(thresholds).to(device)
 
