@@ -27,6 +27,7 @@ from tailmask.errors import UserError
 from tailmask.functional import next_ratio
 from tailmask.metrics import evaluate
 from tailmask.training import Execution, Run, engine, train
+from tailmask.training.checkpoint import read_checkpoint
 from tailmask.training.lock import locked
 from tailmask.training.progress import ProgressCallback
 from tailmask.training.weights import load_model
@@ -394,6 +395,28 @@ def test_bf16_trains_and_is_another_run(finished: Run, dataset, tmp_path) -> Non
         train(tiny_config(epochs=2), tmp_path / "run", dataset=dataset)
     network, _ = load_model(run.folder / "model.safetensors")
     assert next(network.parameters()).dtype == torch.float32
+
+
+@pytest.mark.long
+def test_compiled_runs_resume_to_the_same_bytes(dataset, tmp_path) -> None:
+    config = replaced(tiny_config(), compile=True)
+    whole = train(config, tmp_path / "whole", dataset=dataset)
+    progress = Interrupter(3, error=RuntimeError("stop"))
+    with pytest.raises(RuntimeError, match="stop"):
+        train(config, tmp_path / "run", dataset=dataset, progress=progress)
+    checkpoint = read_checkpoint(tmp_path / "run" / "checkpoint.ckpt")
+    assert sum(name.endswith("1.weight") for name in checkpoint["state_dict"]) == 1
+    torch.compiler.reset()
+    assert same_bytes(whole.folder, train(config, tmp_path / "run", dataset=dataset).folder)
+
+
+def test_a_network_that_cannot_be_compiled_is_told(dataset, tmp_path, monkeypatch) -> None:
+    def broken(*_, **__):
+        raise torch._dynamo.exc.BackendCompilerFailed("inductor", RuntimeError("no C++ compiler"), None)
+
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: broken)
+    with pytest.raises(UserError, match=r"cannot be compiled here .*: leave out --compile"):
+        train(replaced(tiny_config(), compile=True), tmp_path / "run", dataset=dataset)
 
 
 def test_own_model_is_trained_and_loaded_only_when_named_again(dataset, tmp_path, monkeypatch) -> None:

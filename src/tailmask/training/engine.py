@@ -168,10 +168,14 @@ def _train(
             progress.note(f"resuming after epoch {done} of {config.recipe.schedule.epochs}")
     trainer = _trainer(config, folder, placement, execution, progress)
     if config.compile:
-        module.compiled = torch.compile(module.network, dynamic=False)
+        # The function, not the module: that would be a second owner of the weights.
+        module.compiled = torch.compile(module.network.forward, dynamic=False)
     try:
         with _interrupts():
             trainer.fit(module, ckpt_path=str(checkpoint) if resumes else None)
+    except torch._dynamo.exc.TorchDynamoException as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"the network cannot be compiled here ({reason}): leave out --compile") from error
     finally:
         if progress is not None:
             progress.end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytorch_lightning as pl
@@ -47,7 +48,7 @@ class TrainingModule(pl.LightningModule):
         self.recipe = recipe
         self.seed = seed
         self.model_arguments = model_arguments
-        self.compiled: Any = None
+        self.compiled: Callable[[Tensor], Tensor] | None = None
         self.record: dict[str, Any] = {}
 
     @property

@@ -1,0 +1,188 @@
+"""`tailmask train`: what it prints, what it leaves, what it refuses."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tailmask.cli import main
+from tailmask.cli.progress import RunProgress, notes
+from tailmask.training import Run, configure, load_recipe
+from tailmask.training.toml import to_toml
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    assert (
+        main(["train", "digits", "--epochs", "1", "--seed", "3", "--threads", "1", "--out", str(folder)]) == 0
+    )
+    return folder
+
+
+def refused(capsys, *arguments: str) -> str:
+    """The sentence with which a command is refused."""
+    assert main(["train", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("tailmask: ")
+    assert captured.err.count("\n") == 1
+    return captured.err.removeprefix("tailmask: ").strip()
+
+
+def test_a_run_ends_with_a_table_of_the_test_metrics(digits: Path, capsys) -> None:
+    command = ["train", "digits", "--epochs", "1", "--seed", "3", "--threads", "1", "--out", str(digits)]
+    assert main(command) == 0
+    captured = capsys.readouterr()
+    assert "epoch" not in captured.err  # complete: read, not trained
+    summary = Run(digits).metrics["test"]["summary"]
+    for name in ("precision", "recall", "f1", "ap", "exact_match", "f1_rarest_3", "ap_tail"):
+        assert f"{100 * summary[name]:.2f}" in captured.out
+    assert "rarest 3" in captured.out
+    assert f"run in {digits}" in captured.out
+
+
+def test_progress_without_a_terminal_is_a_line(tmp_path: Path, capsys) -> None:
+    main(
+        [
+            "train",
+            "digits",
+            "--epochs",
+            "1",
+            "--method",
+            "bce",
+            "--threads",
+            "1",
+            "--out",
+            str(tmp_path / "run"),
+        ]
+    )
+    assert "bce on digits: epoch 1/1, loss " in capsys.readouterr().err
+
+
+def test_the_folder_has_a_name_where_none_is_given(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--method", "plm:rate=1,init=mean", "--seed", "2", "--epochs", "1", "--threads", "1"]
+    assert main(["train", "digits", *arguments]) == 0
+    assert Run(tmp_path / "runs" / "digits_plm_rate=1_init=mean_seed=2").is_complete
+
+
+def test_print_config_is_a_recipe_that_reads_back(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--budget", "0.2", "--method", "plm:init=mean+focal", "--set", "optimizer.lr=0.05"]
+    assert main(["train", "multimnist", *arguments, "--print-config"]) == 0
+    text = capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    recipe = load_recipe(str(path))
+    assert recipe.optimizer.lr == 0.05
+    assert recipe.schedule.epochs == 18
+    assert recipe.method["plm"] == {"rate": 0.05, "init": "mean"}
+    again = configure("multimnist", "plm+focal", recipe=str(path))
+    assert str(again.method) == "plm:rate=0.05,init=mean+focal:gamma=2"
+    assert to_toml(again).partition("\n")[2] == text.rstrip("\n").partition("\n")[2].partition("\n")[2]
+
+
+def test_overrides_reach_the_run(tmp_path: Path) -> None:
+    fields = ["optimizer.lr=0.05", "schedule.batch_size=256"]
+    command = ["train", "digits", "--epochs", "1", "--threads", "1", "--model", "linear"]
+    assert main([*command, "--out", str(tmp_path / "run"), "--set", *fields]) == 0
+    recipe = Run(tmp_path / "run").config["recipe"]
+    assert recipe["optimizer"]["lr"] == 0.05
+    assert recipe["schedule"]["batch_size"] == 256
+    assert recipe["model"]["name"] == "linear"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["digits", "--method", "plm+focl"],
+            "unknown word 'focl' in the method 'plm+focl': did you mean 'focal'?",
+        ),
+        (["digits", "--method", "ldam"], "ldam needs data with exactly one label a sample"),
+        (["digit"], "there is no data set and no file called 'digit': did you mean 'digits'?"),
+        (
+            ["digits", "--set", "optimizer.lrr=1"],
+            "unknown field 'optimizer.lrr': did you mean 'optimizer.lr'?",
+        ),
+        (["digits", "--recipe", "digit"], "unknown recipe 'digit': did you mean 'digits'?"),
+        (["digits", "--metod", "plm"], "there is no option --metod: did you mean --method?"),
+        (["digits", "--model", "resnet23"], "unknown model 'resnet23': did you mean 'resnet32'?"),
+        (["digits", "--budget", "0"], "the budget must be a share"),
+        (["digits", "--seed", "-1"], "the seed must be 0 or more"),
+        (["digits", "--threads", "0"], "--threads must be 1 or more, got 0"),
+        (["digits", "--devices", "0"], "--devices must be 1 or more, got 0"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    tmp_path: Path, monkeypatch, capsys, arguments: list[str], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sentence.rstrip("?") in refused(capsys, *arguments, "--out", str(tmp_path / "run")).replace(
+        "'--", "--"
+    ).replace("d'?", "d?")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_another_run_is_refused(digits: Path, capsys) -> None:
+    sentence = refused(capsys, "digits", "--epochs", "1", "--seed", "4", "--out", str(digits))
+    assert "holds another run, which differs in seed (3 there, 4 asked for)" in sentence
+
+
+def test_a_table_of_ones_own_is_trained(tmp_path: Path, capsys) -> None:
+    numbers = random.Random(0)
+    rows = ["width,height,tag_big,tag_rare"]
+    for _ in range(300):
+        width, height = numbers.gauss(0, 1), numbers.gauss(0, 1)
+        rows.append(f"{width},{height},{int(width > 0)},{int(width + height > 2)}")
+    (tmp_path / "mine.csv").write_text("\n".join(rows))
+    arguments = ["--labels", "tag_*", "--epochs", "2", "--threads", "1", "--out", str(tmp_path / "run")]
+    assert main(["train", str(tmp_path / "mine.csv"), *arguments]) == 0
+    run = Run(tmp_path / "run")
+    assert run.config["classes"] == ["tag_big", "tag_rare"]
+    assert run.config["recipe"]["model"]["name"] == "mlp"
+    assert run.history[0]["validation"]
+
+
+def test_ctrl_c_leaves_a_resumable_run_and_says_how_to_go_on(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = tmp_path / "run"
+    command = ["train", "digits", "--threads", "1", "--out", str(folder)]
+    monkeypatch.setattr(sys, "argv", ["tailmask", *command])
+    record = RunProgress.record
+
+    def interrupt(self: RunProgress, line: dict) -> None:
+        record(self, line)
+        if line["epoch"] == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(RunProgress, "record", interrupt)
+    assert main(command) == 130
+    captured = capsys.readouterr()
+    assert (
+        f"note: stopped after epoch 2 of 40, which is kept in {folder}; to go on: tailmask train digits "
+        f"--threads 1 --out {folder}\n" in captured.err
+    )
+    assert captured.out == ""
+    assert not Run(folder).is_complete
+
+
+def test_warnings_become_notes(capsys) -> None:
+    import warnings
+
+    progress = RunProgress("plm on digits")
+    with notes(progress):
+        warnings.warn("fewer than 0.1% are kept", stacklevel=1)
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+    assert capsys.readouterr().err == "note: fewer than 0.1% are kept\n"
+
+
+def test_progress_can_be_handed_to_another_process() -> None:
+    assert pickle.loads(pickle.dumps(RunProgress("a"))).title == "a"
