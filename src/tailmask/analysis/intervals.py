@@ -1,0 +1,96 @@
+"""Confidence intervals of paired differences, over test samples and seeds at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from tailmask.errors import require
+
+__all__ = ["PairedDifferences"]
+
+
+@dataclass
+class PairedDifferences:
+    """Differences of two methods in K measures, one pair of runs (the same seed) after the other.
+
+    `interval` resamples test samples and seeds jointly. Each of its B resamples moves the mean difference by
+    two things: by what the resampled test set does to it, the same for both methods; and by what S seeds
+    leave open, a draw of Student's t with S − 1 degrees of freedom times the standard error over the seeds.
+    To draw the seeds with replacement as well would be too sure of itself: of two, three and five seeds such
+    an interval holds the true difference in 49, 74 and 83 of 100 cases where it should in 95.
+
+    Errors that one seed's networks alone make show both in the deviation over seeds and under resampled test
+    samples. They are counted once: the first part is reduced to what all seeds have in common. The interval
+    is never narrower than the test samples alone make it. With one seed that is all it can say: it then holds
+    for these two trained models, not for the methods.
+
+    >>> pairs = PairedDifferences()
+    >>> for difference in (1.0, 2.0, 3.0):
+    ...     pairs.add(torch.tensor([difference]), torch.full((1000, 1), difference))
+    >>> low, high = pairs.interval()
+    >>> print(f"{float(low):.2f} to {float(high):.2f}")  # 2 ± 4.30 · 1 / √3: the test samples change nothing
+    -0.48 to 4.48
+    """
+
+    differences: list[Tensor] = field(default_factory=list)  # S of (K,)
+    _resampled: Tensor | None = None  # (B, K), summed over the seeds
+    _variance: Tensor | None = None  # (K,), of each seed under resampling, summed over the seeds
+
+    def add(self, difference: Tensor, resampled: Tensor) -> None:
+        """Add a pair: its difference (K,), and the same under B resampled test sets (B, K)."""
+        variance = resampled.to(torch.float64).var(dim=0)
+        self.differences.append(difference.to(torch.float64))
+        self._resampled = resampled.clone() if self._resampled is None else self._resampled + resampled
+        self._variance = variance if self._variance is None else self._variance + variance
+
+    def __len__(self) -> int:
+        return len(self.differences)
+
+    @property
+    def mean(self) -> Tensor:
+        """Mean difference over the seeds, (K,)."""
+        return torch.stack(self.differences).mean(dim=0)
+
+    def interval(
+        self, *, level: float = 0.95, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Lower and upper end (K,) of the interval around the mean difference."""
+        assert self._resampled is not None  # noqa: S101
+        number, mean, tail = len(self), self.mean, (1.0 - level) / 2.0
+        moved = self._resampled.to(torch.float64) / number
+        moved -= moved.mean(dim=0)  # (B, K)
+        low, high = _quantiles(moved, tail)
+        if number > 1:
+            error = torch.stack(self.differences).std(dim=0) / math.sqrt(number)
+            joint = moved * self._common_share() + _student_draws(len(moved), number, generator) * error
+            joint_low, joint_high = _quantiles(joint, tail)
+            low, high = torch.minimum(low, joint_low), torch.maximum(high, joint_high)
+        return mean + low, mean + high
+
+    def _common_share(self) -> Tensor:
+        """Share of the mean's deviation under resampled test sets that all seeds have in common, (K,)."""
+        assert self._resampled is not None  # noqa: S101
+        assert self._variance is not None  # noqa: S101
+        number = len(self)
+        of_sum = self._resampled.to(torch.float64).var(dim=0)
+        covariance = (of_sum - self._variance) / (number * (number - 1))  # mean over all pairs of seeds
+        return (covariance / (of_sum / number**2)).clamp(0.0, 1.0).nan_to_num(nan=0.0).sqrt()
+
+
+def _student_draws(num_draws: int, num_seeds: int, generator: torch.Generator | None) -> Tensor:
+    """Draws (B, 1) of Student's t: its quantiles at B even steps, shuffled, which is free of their noise."""
+    special = require("scipy.special", extra="cli")
+    steps = (torch.randperm(num_draws, generator=generator).to(torch.float64) + 0.5) / num_draws
+    return torch.from_numpy(special.stdtrit(num_seeds - 1, steps.numpy())).unsqueeze(1)
+
+
+def _quantiles(values: Tensor, tail: float) -> tuple[Tensor, Tensor]:
+    # The k-th of B values stands for the step (k − ½) / B, as it does in _student_draws.
+    number = len(values)
+    edge = max(0.0, (tail * number - 0.5) / max(1, number - 1))
+    low, high = torch.quantile(values, torch.tensor([edge, 1.0 - edge], dtype=values.dtype), dim=0)
+    return low, high

@@ -1,0 +1,121 @@
+"""What the measures of `tailmask.metrics` are called, which way is better, and which ones lead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Measure", "describe", "headline", "ordered", "primary"]
+
+Family = Literal["all", "groups", "ranking", "calibration"]
+
+_NAMES = {
+    "precision": "Precision",
+    "recall": "Recall",
+    "f1": "F1",
+    "ap": "mAP",
+    "error": "Error",
+    "error_balanced": "Error, mean over classes",
+    "micro_f1": "Micro F1",
+    "sample_f1": "Sample F1",
+    "exact_match": "Exact match",
+    "hamming_loss": "Hamming loss",
+    "ranking_loss": "Ranking loss",
+    "ece": "Calibration error",
+    "ece_pooled": "Calibration error, pooled",
+    "ece_top": "Calibration error, top class",
+    "brier": "Brier score",
+}
+_LOWER_IS_BETTER = ("error", "hamming_loss", "ranking_loss", "ece", "brier")
+_GROUPED = re.compile(r"(precision|recall|f1|ap|error)_(head|medium|tail|rarest_(\d+)|frequent_(\d+))")
+_AT = re.compile(r"(precision|ndcg)_at_(\d+)")
+_ORDER = ("f1", "precision", "recall", "ap", "error_balanced", "error")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure as readers meet it."""
+
+    name: str
+    label: str
+    family: Family
+    higher_is_better: bool
+
+
+def describe(name: str) -> Measure:
+    """The measure of a name in a summary.
+
+    >>> describe("recall_rarest_3").label, describe("ndcg_at_5").label, describe("f1_tail").label
+    ('Recall, 3 rarest', 'nDCG@5', 'F1, tail')
+    >>> describe("hamming_loss").higher_is_better
+    False
+    """
+    higher = not name.startswith(_LOWER_IS_BETTER)
+    if match := _GROUPED.fullmatch(name):
+        base, group, rarest, frequent = match.groups()
+        where = f"{rarest} rarest" if rarest else f"{frequent} most frequent"
+        where = where if rarest or frequent else group
+        return Measure(name, f"{_NAMES[base]}, {where}", "groups", higher)
+    if match := _AT.fullmatch(name):
+        base, k = match.groups()
+        return Measure(name, f"{'Precision' if base == 'precision' else 'nDCG'}@{k}", "ranking", higher)
+    family: Family = "all"
+    if name == "ranking_loss":
+        family = "ranking"
+    elif name.startswith(("ece", "brier")):
+        family = "calibration"
+    return Measure(name, _NAMES.get(name, name), family, higher)
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Measures in the order of a table: averages over all classes, groups, ranking, calibration.
+
+    >>> ordered(["ranking_loss", "recall_tail", "recall", "f1_tail", "f1"])
+    ['f1', 'recall', 'f1_tail', 'recall_tail', 'ranking_loss']
+    """
+    families = ("all", "groups", "ranking", "calibration")
+
+    def place(indexed: tuple[int, str]) -> tuple[int, str, int, int]:
+        index, name = indexed
+        measure = describe(name)
+        base = name.partition("_")[0] if measure.family == "groups" else name
+        rank = _ORDER.index(base) if base in _ORDER else len(_ORDER)
+        group = _group_place(name) if measure.family == "groups" else ""
+        return families.index(measure.family), group, rank, index
+
+    return [name for _, name in sorted(enumerate(names), key=place)]
+
+
+def headline(names: Iterable[str], *, single_label: bool) -> list[str]:
+    """The few measures that a terminal has room for, of those there are.
+
+    >>> headline(["precision", "f1", "f1_tail", "micro_f1"], single_label=False)
+    ['precision', 'f1', 'f1_tail']
+    """
+    multi = ["precision", "recall", "f1", "f1_head", "f1_medium", "f1_tail", "ap", "exact_match"]
+    single = ["error_balanced", "error_head", "error_medium", "error_tail", "error", "ap"]
+    names = list(names)
+    rarest = [name for name in names if re.fullmatch(r"(recall|f1|error)_rarest_\d+", name)]
+    chosen = [name for name in (single if single_label else multi) if name in names]
+    fitting = [name for name in rarest if name.startswith("error") == single_label]
+    last = "error" if single_label else "ap"
+    place = chosen.index(last) if last in chosen else len(chosen)
+    return chosen[:place] + fitting + chosen[place:]
+
+
+def primary(*, single_label: bool) -> tuple[str, str]:
+    """The two measures that a verdict rests on, over all classes and over the tail, chosen beforehand.
+
+    >>> primary(single_label=False)
+    ('f1', 'f1_tail')
+    """
+    return ("error_balanced", "error_tail") if single_label else ("f1", "f1_tail")
+
+
+def _group_place(name: str) -> str:
+    group = name.partition("_")[2]
+    kind, _, size = group.partition("_")
+    place = ("tail", "rarest", "medium", "head", "frequent").index(kind)
+    return f"{place}{size.zfill(9)}"

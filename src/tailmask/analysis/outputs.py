@@ -1,0 +1,88 @@
+"""What a run's network put out for the test set, and the ways of deciding that the run offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from tailmask.errors import UserError
+from tailmask.method import parse
+from tailmask.method.parts import LDAM
+from tailmask.metrics import Evaluation
+from tailmask.training.run import Run
+from tailmask.training.weights import read_description
+
+__all__ = ["DECISIONS", "Decision", "Outputs", "read_outputs"]
+
+# The recipe's one threshold; thresholds fitted on validation; logits shifted back to the data's own prior.
+Decision = Literal["default", "tuned thresholds", "prior shift"]
+DECISIONS: tuple[Decision, ...] = get_args(Decision)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Test logits and targets of a run (N, C), and what it decides by; None where the run has no such."""
+
+    run: Run
+    logits: Tensor
+    targets: Tensor
+    thresholds: Tensor | None
+    prior_shift: Tensor | None
+
+    def offers(self, decision: Decision) -> bool:
+        """Whether the run has what the decision needs."""
+        if decision == "tuned thresholds":
+            return self.thresholds is not None
+        return decision == "default" or self.prior_shift is not None
+
+    def evaluation(self, decision: Decision = "default") -> Evaluation:
+        """The outputs ready to be measured, decided in one of the ways that are offered."""
+        config = self.run.config
+        recipe = config["recipe"]["evaluation"]
+        logits, thresholds = self.logits, recipe["threshold"]
+        if decision == "tuned thresholds" and self.thresholds is not None:
+            thresholds = self.thresholds
+        elif decision == "prior shift" and self.prior_shift is not None:
+            logits = logits + self.prior_shift
+        return Evaluation(
+            logits,
+            self.targets,
+            train_positives=torch.tensor(config["train_counts"][1]),
+            thresholds=thresholds,
+            activation="softmax" if isinstance(parse(config["method"]).loss, LDAM) else "sigmoid",
+            single_label=config["single_label"],
+            rarest=recipe["rarest"],
+            frequent=recipe["frequent"],
+        )
+
+
+def read_outputs(run: Run) -> Outputs:
+    """The test outputs in a run folder, checked for their shape."""
+    path = run.folder / "predictions.npz"
+    arrays = run.predictions()
+    shape = (len(arrays.get("test_targets", ())), len(run.config["classes"]))
+    for name in ("test_logits", "test_targets"):
+        if name not in arrays or arrays[name].shape != shape:
+            raise UserError(f"{path} must hold {name} for {shape[1]} classes: was it written by tailmask?")
+    thresholds, shift = _fitted(run)
+    return Outputs(
+        run,
+        torch.from_numpy(arrays["test_logits"]),
+        torch.from_numpy(arrays["test_targets"]),
+        thresholds,
+        shift,
+    )
+
+
+def _fitted(run: Run) -> tuple[Tensor | None, Tensor | None]:
+    """Thresholds and prior shift (C,); a folder whose weights were removed to save space has neither."""
+    path = run.folder / "model.safetensors"
+    if not path.is_file():
+        return None, None
+    description = read_description(path)
+    values = (description.thresholds, description.prior_shift)
+    thresholds, shift = (None if value is None else torch.tensor(value) for value in values)
+    return thresholds, shift

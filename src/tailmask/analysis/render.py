@@ -1,0 +1,164 @@
+"""A comparison as text: CSV for programs, Markdown for documents."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Sequence
+
+from tailmask.analysis.comparison import ClassGain, Comparison, Difference, Row, row_name
+from tailmask.analysis.measures import describe, headline
+from tailmask.analysis.verdict import interval_text, points
+
+__all__ = ["CSV_COLUMNS", "MARKDOWN_MARK", "footnote", "mean_text", "to_csv", "to_markdown"]
+
+CSV_COLUMNS = (
+    "method",
+    "decision",
+    "metric",
+    "mean",
+    "std",
+    "n",
+    "reference",
+    "difference",
+    "low",
+    "high",
+    "pairs",
+)
+MARKDOWN_MARK = "<!-- made by tailmask -->"
+
+
+def to_csv(comparison: Comparison) -> str:
+    """One line for each measure of each method, and for each way that it is compared with the baseline.
+
+    Values are shares from 0 to 1; what is not defined is empty.
+    """
+    differences: dict[tuple[str, str, str], list[Difference]] = {}
+    for difference in comparison.differences:
+        key = (difference.method, difference.decision, difference.metric)
+        differences.setdefault(key, []).append(difference)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for row in comparison.rows:
+        values = (row.method, row.decision, row.metric, _number(row.mean), _number(row.std), row.n)
+        for each in differences.get((row.method, row.decision, row.metric), [None]):
+            compared = [""] * 5
+            if each is not None:
+                ends = (_number(each.mean), _number(each.low), _number(each.high))
+                compared = [row_name(comparison.baseline, each.reference), *ends, str(each.n)]
+            writer.writerow([*values, *compared])
+    return text.getvalue()
+
+
+def to_markdown(comparison: Comparison) -> str:
+    """The verdict, the table of methods, the differences, and the classes that moved most."""
+    data = _escape(comparison.data)
+    parts = [MARKDOWN_MARK, f"# {_methods(comparison)} on {data}", _escape(comparison.verdict)]
+    names = headline(comparison.metrics, single_label=comparison.single_label)
+    rows = []
+    for method, decision in comparison.row_keys:
+        found = [comparison.row(method, metric, decision) for metric in names]
+        rows.append([row_name(method, decision), *(mean_text(row, digits=2) for row in found)])
+    labels = [describe(metric).label for metric in names]
+    parts += ["## Measures, in %, mean ± deviation over seeds", _table(["method", *labels], rows)]
+    others = [method.name for method in comparison.methods[1:]]
+    if comparison.differences and others:
+        rows = [
+            [label, *(_difference_text(comparison.difference(name, metric)) for name in others)]
+            for metric, label in zip(names, labels, strict=True)
+        ]
+        base = _escape(comparison.baseline)
+        parts += [f"## Difference to {base}, in points, with 95 % intervals", _table(["", *others], rows)]
+        parts += [_escape(footnote(comparison))]
+        parts += _class_sections(comparison, others)
+    return "\n\n".join(parts) + "\n"
+
+
+def footnote(comparison: Comparison) -> str:
+    """What to keep in mind about so many intervals."""
+    seeds = ", ".join(f"{method.name} {len(method.seeds)}" for method in comparison.methods)
+    budget = "" if comparison.budget == 1.0 else f" Trained with a budget of {comparison.budget:g}."
+    return (
+        f"Seeds: {seeds}. {comparison.num_test} test samples.{budget} Intervals are over test samples and "
+        "seeds, for each measure by itself: about one in twenty leaves out zero by chance alone."
+    )
+
+
+def mean_text(row: Row | None, *, digits: int = 1) -> str:
+    """Mean and deviation in percent.
+
+    >>> mean_text(Row("plm", "default", "f1", 0.6741, 0.0052, 3))
+    '67.4 ± 0.5'
+    >>> mean_text(Row("plm", "default", "f1", 0.6741, math.nan, 1)), mean_text(None)
+    ('67.4', '–')
+    """
+    if row is None or math.isnan(row.mean):
+        return "–"
+    mean = points(row.mean, sign=False, digits=digits)
+    return mean if math.isnan(row.std) else f"{mean} ± {points(row.std, sign=False, digits=digits)}"
+
+
+def _class_sections(comparison: Comparison, methods: Sequence[str]) -> list[str]:
+    measure = "recall" if comparison.single_label else "F1"
+    parts = []
+    for method in methods:
+        gained, lost = comparison.gains(method)
+        for title, gains in (("gained", gained), ("lost", lost)):
+            if gains:
+                parts += [f"## Classes that {title} most in {measure} with {_escape(method)}", _gains(gains)]
+    return parts
+
+
+def _gains(gains: Sequence[ClassGain]) -> str:
+    rows = [
+        [
+            gain.name,
+            str(gain.train_positives),
+            points(gain.baseline, sign=False),
+            points(gain.value, sign=False),
+            f"{points(gain.difference)} [{points(gain.low)}, {points(gain.high)}]",
+        ]
+        for gain in gains
+    ]
+    return _table(["class", "training samples", "baseline", "method", "difference"], rows)
+
+
+def _difference_text(difference: Difference | None) -> str:
+    if difference is None or math.isnan(difference.mean):
+        return "–"
+    ends = interval_text(difference, digits=2).replace(" to ", ", ")
+    text = f"{points(difference.mean, digits=2)} [{ends}]"
+    return f"**{text}**" if difference.effect else text
+
+
+def _methods(comparison: Comparison) -> str:
+    return _escape(" and ".join([method.name for method in comparison.methods][:2])) + (
+        f" and {len(comparison.methods) - 2} more" if len(comparison.methods) > 2 else ""
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(_cell(part) for part in line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    bold = text.startswith("**") and text.endswith("**")
+    return text if bold else _escape(text)
+
+
+def _escape(text: str) -> str:
+    """Text that Markdown shows as it is.
+
+    >>> print(_escape("a|b <script> *c*"))
+    a\\|b &lt;script&gt; \\*c\\*
+    """
+    flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|])", r"\\\1", flat)
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else repr(value)

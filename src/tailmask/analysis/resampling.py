@@ -1,0 +1,142 @@
+"""The measures of a run under resampled test sets, by sums over groups of samples that are drawn whole.
+
+A large test set is dealt at random into some two thousand groups, and groups are drawn with replacement in
+place of samples. Groups of random samples are as independent as the samples are, so intervals stay valid, and
+a resample costs what two thousand samples cost. A test set with no more samples than that has one in each
+group: the ordinary bootstrap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tailmask.analysis.influence import average_precision_influence
+from tailmask.metrics import Confusion, Evaluation, bootstrap_weights
+from tailmask.metrics.evaluation import averages
+from tailmask.metrics.labels import blocks
+
+__all__ = ["Resampler", "Resamples"]
+
+MAX_GROUPS = 2000
+# The sums of one run, five for each group and class, and the counts of a block of resamples hold about this
+# many numbers, whatever the number of classes.
+MAX_SUMS = 2**23
+MIN_GROUPS, MIN_RESAMPLES = 100, 200
+
+
+@dataclass(frozen=True)
+class Resamples:
+    """Measures of one run under B resampled test sets.
+
+    `summary` has them by name, (B,); `classes` has the F1 of each class (the recall, of single labels) under
+    the first of them, (B, C) or fewer where there are many classes.
+    """
+
+    summary: dict[str, Tensor]
+    classes: Tensor
+
+
+class Resampler:
+    """Resampled test sets that are the same for all runs, so that differences of two runs are paired.
+
+    >>> resampler = Resampler(num_samples=50, num_classes=2, num_resamples=100)
+    >>> targets = torch.tensor([[1, 0], [0, 1]]).repeat(25, 1)
+    >>> perfect = resampler.resample(Evaluation(targets * 8.0 - 4.0, targets))
+    >>> perfect.summary["f1"].min(), perfect.classes.shape
+    (tensor(1., dtype=torch.float64), torch.Size([100, 2]))
+    """
+
+    def __init__(
+        self, num_samples: int, num_classes: int, *, num_resamples: int = 2000, seed: int = 0
+    ) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+        affordable = max(MIN_GROUPS, MAX_SUMS // (5 * num_classes))
+        self.num_groups = min(num_samples, MAX_GROUPS, affordable)
+        self.group = torch.randperm(num_samples, generator=self.generator) % self.num_groups  # (N,)
+        weights = bootstrap_weights(self.num_groups, num_resamples, generator=self.generator)
+        self.weights = weights.to(torch.float32)  # (B, groups)
+        self.num_class_resamples = min(num_resamples, max(MIN_RESAMPLES, MAX_SUMS // num_classes))
+
+    def resample(self, evaluation: Evaluation) -> Resamples:
+        """All measures but calibration, for all classes together and for each.
+
+        Average precision is no function of sums. It is moved by the sum of its samples' influences, which is
+        its change in the first order, and nearly all of it for the test sets that are large.
+        """
+        summary, of_classes = self._from_counts(evaluation)
+        summary |= self._sample_means(evaluation) | self._average_precision(evaluation)
+        return Resamples(summary, of_classes)
+
+    def _sums(self, values: Tensor) -> Tensor:
+        """Sums of values (N, M) over the samples of each group, (groups, M)."""
+        return torch.zeros(self.num_groups, values.shape[1]).index_add_(
+            0, self.group, values.to(torch.float32)
+        )
+
+    def _from_counts(self, evaluation: Evaluation) -> tuple[dict[str, Tensor], Tensor]:
+        counts = self._confusion_sums(evaluation)  # (groups, 4 · C)
+        num_classes = evaluation.labels.shape[1]
+        parts, of_classes, missing = [], [], self.num_class_resamples
+        for rows in blocks(len(self.weights), num_classes, size=MAX_SUMS // 4):
+            outcomes = (self.weights[rows] @ counts).to(torch.float64).view(-1, 4, num_classes)
+            block = Confusion(*outcomes.unbind(dim=1))
+            parts.append(_summary(evaluation, block))
+            if missing > 0:
+                by_class = block.recall if evaluation.single_label else block.f1
+                of_classes.append(by_class[:missing].to(torch.float32))
+                missing -= len(by_class)
+        summary = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        return summary, torch.cat(of_classes)
+
+    def _confusion_sums(self, evaluation: Evaluation) -> Tensor:
+        """How often each group has each outcome of each class, (groups, 4 · C), in Confusion's order."""
+        labels = evaluation.labels
+        num_classes = labels.shape[1]
+        sums = torch.empty(self.num_groups, 4, num_classes)
+        for columns in blocks(num_classes, len(labels)):
+            predicted = evaluation.predictions[:, columns]
+            present, absent = labels[:, columns] == 1, labels[:, columns] == 0
+            cells = (predicted & present, predicted & absent, ~predicted & present, ~predicted & absent)
+            for outcome, cell in enumerate(cells):
+                sums[:, outcome, columns] = self._sums(cell)
+        return sums.view(self.num_groups, -1)
+
+    def _sample_means(self, evaluation: Evaluation) -> dict[str, Tensor]:
+        values = torch.stack(list(evaluation.samples.values()), dim=1)  # (N, M)
+        sums = self._sums(torch.cat([values.nan_to_num(nan=0.0), ~values.isnan()], dim=1))
+        totals, numbers = (self.weights @ sums).to(torch.float64).chunk(2, dim=1)
+        return dict(zip(evaluation.samples, (totals / numbers).unbind(dim=1), strict=True))
+
+    def _average_precision(self, evaluation: Evaluation) -> dict[str, Tensor]:
+        labels = evaluation.labels
+        influences, values = [], []
+        for columns in blocks(labels.shape[1], len(labels), size=MAX_SUMS):
+            influence, value = average_precision_influence(evaluation.scores[:, columns], labels[:, columns])
+            influences.append(self._sums(influence))
+            values.append(value)
+        influence, value = torch.cat(influences, dim=1), torch.cat(values)
+        members = {"ap": torch.arange(len(value))} | {f"ap_{k}": v for k, v in evaluation.groups.items()}
+        defined = {name: index[~value[index].isnan()] for name, index in members.items()}
+        means = torch.stack([influence[:, index].mean(dim=1) for index in defined.values()], dim=1)
+        moved = (self.weights @ means - means.sum(dim=0)).to(torch.float64)  # (B, groups of classes)
+        return {
+            name: value[index].mean() + column
+            for (name, index), column in zip(defined.items(), moved.unbind(dim=1), strict=True)
+        }
+
+
+def _summary(evaluation: Evaluation, block: Confusion) -> dict[str, Tensor]:
+    per_class = {"precision": block.precision, "recall": block.recall, "f1": block.f1}
+    if evaluation.single_label:
+        per_class["error"] = (1.0 - block.recall).masked_fill(block.positives == 0, torch.nan)
+    summary = averages(per_class)
+    if evaluation.single_label:
+        summary["error_balanced"] = summary.pop("error")
+    else:
+        summary |= {"micro_f1": block.micro_f1, "hamming_loss": block.hamming_loss}
+    for group, members in evaluation.groups.items():
+        summary |= {f"{name}_{group}": value for name, value in averages(per_class, members).items()}
+    return summary

@@ -1,0 +1,181 @@
+"""The finding in plain sentences, whatever it is: that a method helped, did harm, or made no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tailmask.analysis.comparison import Comparison, Difference
+from tailmask.analysis.measures import describe, primary
+from tailmask.method import parse
+
+__all__ = ["Verdict", "interval_text", "lead_method", "points", "verdict"]
+
+Outcome = Literal["helped", "mixed", "unclear", "harmed", "nothing"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome in a word, and the sentences that say it."""
+
+    outcome: Outcome
+    sentences: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All sentences."""
+        return " ".join(self.sentences)
+
+
+def verdict(comparison: Comparison) -> Verdict:
+    """What the comparison found for its leading method.
+
+    It is judged by two measures that are chosen beforehand: F1 (of single labels: the error), as a mean over
+    all classes and over the rarest third of them. Then it is held against what tuned thresholds do for the
+    baseline, and against average precision, which thresholds do not change.
+    """
+    lead = lead_method(comparison)
+    base = comparison.baseline
+    if lead is None:
+        return Verdict("nothing", (f"Only {base} was run: there is nothing to compare it with.",))
+    whole_name, tail_name = primary(single_label=comparison.single_label)
+    whole, tail = comparison.difference(lead, whole_name), comparison.difference(lead, tail_name)
+    if whole is None:
+        text = f"{lead} and {base} have no seed in common, so no difference can be paired"
+        return Verdict("nothing", (f"{text}: train both with the same seeds.",))
+    outcome, sentence = _finding(comparison, lead, whole, tail)
+    sentences = [sentence]
+    if not comparison.single_label:
+        sentences += _against_thresholds(comparison, lead, gained=outcome in ("helped", "mixed"))
+        sentences += _ranking(comparison, lead)
+    sentences += _others(comparison, lead, whole_name)
+    sentences.append(_caution(whole))
+    return Verdict(outcome, tuple(sentences))
+
+
+def lead_method(comparison: Comparison) -> str | None:
+    """The method that a verdict is about: the first that masks labels, else the first that is no baseline."""
+    others = [method.name for method in comparison.methods[1:]]
+    masking = [name for name in others if parse(name).masking is not None]
+    return next(iter([*masking, *others]), None)
+
+
+def points(value: float, *, sign: bool = True, digits: int = 1) -> str:
+    """A share in percentage points.
+
+    >>> points(0.0312), points(-0.00004), points(0.648, sign=False)
+    ('+3.1', '0.0', '64.8')
+    """
+    rounded = round(100.0 * value, digits)
+    shown = "+" if sign and rounded > 0 else "−" if rounded < 0 else ""
+    return f"{shown}{abs(rounded):.{digits}f}"
+
+
+def interval_text(difference: Difference, *, digits: int = 1) -> str:
+    """The ends of an interval.
+
+    >>> interval_text(Difference("plm", "default", "default", "f1", 0.02, -0.004, 0.044, 3))
+    '−0.4 to +4.4'
+    """
+    return f"{points(difference.low, digits=digits)} to {points(difference.high, digits=digits)}"
+
+
+def _finding(
+    comparison: Comparison, lead: str, whole: Difference, tail: Difference | None
+) -> tuple[Outcome, str]:
+    name = describe(whole.metric).label.partition(",")[0]
+    overall = _clause(comparison, whole, f"{name} over all classes")
+    on_tail, rare = 0, ""
+    if tail is not None:
+        on_tail, rare = tail.effect, _clause(comparison, tail, f"{name} over the rarest third of the classes")
+    beside = f", {'and' if on_tail == whole.effect else 'while'} {rare}" if rare else ""
+    if whole.effect > 0 and on_tail >= 0:
+        return "helped", f"{lead} helped: {overall}{beside}."
+    if whole.effect > 0:
+        return "mixed", f"{lead} helped on the whole, but not where classes are rare: {overall}, but {rare}."
+    if whole.effect < 0 and on_tail <= 0:
+        return "harmed", f"{lead} did harm: {overall}{beside}."
+    if whole.effect < 0:
+        return "mixed", f"{lead} helped rare classes at the expense of the others: {rare}, but {overall}."
+    if on_tail > 0:
+        return "helped", f"{lead} helped rare classes: {rare}, while {overall}."
+    if on_tail < 0:
+        return "harmed", f"{lead} did harm to rare classes: {rare}, while {overall}."
+    return "unclear", f"{lead} made no clear difference: {overall}{beside}."
+
+
+def _clause(comparison: Comparison, difference: Difference, subject: str) -> str:
+    """A difference in words: which way, from what to what, and how sure that is."""
+    ends = f"95 % interval {interval_text(difference)}"
+    if difference.effect == 0:
+        return f"{subject} did not clearly change ({points(difference.mean)} points, {ends})"
+    before = comparison.row(comparison.baseline, difference.metric, difference.reference)
+    after = comparison.row(difference.method, difference.metric, difference.decision)
+    course = ""
+    if before is not None and after is not None:
+        course = f" from {points(before.mean, sign=False)} to {points(after.mean, sign=False)}"
+    moved = "rose" if difference.mean > 0 else "fell"
+    return f"{subject} {moved} by {points(abs(difference.mean), sign=False)} points{course} ({ends})"
+
+
+def _against_thresholds(comparison: Comparison, lead: str, *, gained: bool) -> list[str]:
+    base = comparison.baseline
+    both = comparison.difference(lead, "f1", decision="tuned thresholds", reference="tuned thresholds")
+    plain, rival = comparison.row(lead, "f1"), comparison.row(base, "f1", "tuned thresholds")
+    if both is None or plain is None or rival is None:
+        missing = f"Whether thresholds tuned on validation would do as much for {base} was not measured."
+        return [missing] if gained else []
+    start = f"With thresholds tuned on validation for both, {lead} is"
+    gap = f"({points(both.mean)} points, 95 % interval {interval_text(both)})"
+    if both.effect > 0:
+        return [f"{start} still ahead in F1 {gap}: the gain is more than what thresholds give."]
+    if both.effect < 0:
+        return [f"{start} behind in F1 {gap}."]
+    if not gained:
+        return []
+    reached = f"{base} with tuned thresholds reaches {points(rival.mean, sign=False)}"
+    return [
+        f"{start} not clearly ahead in F1 {gap}: {reached}, {lead} without them "
+        f"{points(plain.mean, sign=False)}, so thresholds alone may do as much here."
+    ]
+
+
+def _ranking(comparison: Comparison, lead: str) -> list[str]:
+    difference = comparison.difference(lead, "ap")
+    if difference is None:
+        return []
+    return [f"{_clause(comparison, difference, 'Average precision, which no threshold changes,')}."]
+
+
+def _others(comparison: Comparison, lead: str, metric: str) -> list[str]:
+    found: dict[int, list[str]] = {1: [], -1: [], 0: []}
+    for method in comparison.methods[1:]:
+        difference = comparison.difference(method.name, metric)
+        if method.name != lead and difference is not None:
+            found[difference.effect].append(method.name)
+    words = {1: "clearly better", -1: "clearly worse", 0: "not clearly different"}
+    parts = [
+        f"{_together(names)} {'is' if len(names) == 1 else 'are'} {words[effect]}"
+        for effect, names in found.items()
+        if names
+    ]
+    name = describe(metric).label.partition(",")[0]
+    start = f"Of the other methods, in {name} against {comparison.baseline},"
+    return [f"{start} {', '.join(parts)}."] if parts else []
+
+
+def _together(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _caution(difference: Difference) -> str:
+    if difference.n == 1:
+        return (
+            "There is one seed only: the intervals hold for these trained models, not for the methods; "
+            "train more seeds to know."
+        )
+    if difference.n == 2:
+        return "Two seeds say little about the chance in training, so the intervals are wide: train more."
+    return f"The intervals are over test samples and {difference.n} seeds."

@@ -1,0 +1,120 @@
+"""Paired intervals: exact where they can be, honest about few seeds, and never narrower than the test set."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+from tailmask.analysis.intervals import PairedDifferences
+from tailmask.analysis.resampling import Resampler
+from tailmask.metrics import Evaluation
+
+
+def interval(differences: Tensor, resampled: Tensor) -> tuple[Tensor, Tensor]:
+    """Interval of S differences (S, K), resampled (B, S, K)."""
+    pairs = PairedDifferences()
+    for seed, difference in enumerate(differences):
+        pairs.add(difference, resampled[:, seed])
+    return pairs.interval(generator=torch.Generator().manual_seed(1))
+
+
+def simulated_coverage(num_seeds: int, *, common: float, own: float, seeds: float) -> float:
+    """Share of 2000 simulated comparisons of equal methods whose interval holds zero.
+
+    The variances: of test samples for all seeds alike, of test samples for each seed's networks, of training.
+    """
+    generator = torch.Generator().manual_seed(num_seeds)
+
+    def draw(*shape: int, variance: float) -> Tensor:
+        return torch.randn(*shape, 2000, generator=generator, dtype=torch.float64) * math.sqrt(variance)
+
+    differences = draw(1, variance=common) + draw(num_seeds, variance=own) + draw(num_seeds, variance=seeds)
+    noise = draw(200, 1, variance=common) + draw(200, num_seeds, variance=own)
+    low, high = interval(differences, differences + noise)
+    return float(((low <= 0) & (high >= 0)).double().mean())
+
+
+def test_seeds_alone_give_students_interval() -> None:
+    differences = torch.tensor([[0.3], [0.1], [0.7], [0.2]], dtype=torch.float64)
+    low, high = interval(differences, differences.expand(4000, 4, 1))
+    expected = stats.t.interval(
+        0.95, df=3, loc=differences.mean().item(), scale=stats.sem(differences.numpy()).item()
+    )
+    assert (low.item(), high.item()) == pytest.approx(expected, abs=1e-3)
+
+
+def test_test_samples_alone_give_their_quantiles() -> None:
+    noise = torch.randn(4000, 1, 1, dtype=torch.float64)
+    differences = torch.full((3, 1), 2.0, dtype=torch.float64)
+    low, high = interval(differences, differences + noise.expand(4000, 3, 1))
+    expected = 2.0 + np.quantile(noise.numpy() - noise.mean().item(), [0.025, 0.975])
+    assert [low.item(), high.item()] == pytest.approx(expected.tolist(), abs=0.01)
+
+
+def test_one_seed_is_of_the_test_samples_alone() -> None:
+    noise = torch.randn(4000, 1, 1, dtype=torch.float64)
+    low, high = interval(torch.zeros(1, 1, dtype=torch.float64), noise)
+    assert float(high - low) == pytest.approx(2 * 1.96, rel=0.05)
+
+
+def test_equal_differences_of_two_seeds_are_no_certainty() -> None:
+    # Two seeds may agree by chance: the interval stays as wide as the test samples make it.
+    noise = torch.randn(4000, 2, 1, dtype=torch.float64)
+    low, high = interval(torch.zeros(2, 1, dtype=torch.float64), noise)
+    assert float(high - low) == pytest.approx(2 * 1.96 / math.sqrt(2), rel=0.05)
+
+
+def test_no_difference_at_all_is_an_interval_of_no_width() -> None:
+    low, high = interval(torch.zeros(3, 1), torch.zeros(200, 3, 1))
+    assert (float(low), float(high)) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("num_seeds", [2, 3, 5, 10])
+@pytest.mark.parametrize(
+    ("common", "own", "seeds"),
+    [(1, 0, 0), (0, 1, 0), (0, 0.001, 1), (1, 1, 1), (1, 0, 3), (0, 1, 5)],
+)
+def test_coverage_whatever_varies(num_seeds: int, common: float, own: float, seeds: float) -> None:
+    assert 0.93 <= simulated_coverage(num_seeds, common=common, own=own, seeds=seeds) <= 0.997
+
+
+def output_coverage(num_seeds: int, num_trials: int, metrics: tuple[str, ...]) -> Tensor:
+    """Share of comparisons of networks of two equal methods whose interval holds zero, for each metric.
+
+    Errors differ by the luck of a training run, by each sample's difficulty for all, and by chance.
+    """
+    num_samples, num_classes = 120, 3
+    held = torch.zeros(len(metrics))
+    for trial in range(num_trials):
+        generator = torch.Generator().manual_seed(trial)
+        targets = (torch.rand(num_samples, num_classes, generator=generator) < 0.3).to(torch.int8)
+        difficulty = torch.randn(num_samples, num_classes, generator=generator)
+        resampler = Resampler(num_samples, num_classes, num_resamples=200, seed=trial)
+        pairs = PairedDifferences()
+        for _ in range(num_seeds):
+            points, resampled = [], []
+            for _ in ("bce", "plm"):
+                # Of a single run nothing could tell luck from skill.
+                luck = 0.3 * torch.randn(num_classes, generator=generator) if num_seeds > 1 else 0.0
+                noise = torch.randn(num_samples, num_classes, generator=generator)
+                logits = (2.0 * targets - 1.0) * (1.0 + luck) + 0.7 * difficulty + 0.7 * noise
+                evaluation = Evaluation(logits, targets, ks=())
+                summary, resamples = evaluation.report().summary, resampler.resample(evaluation).summary
+                points.append(torch.tensor([summary[name] for name in metrics]))
+                resampled.append(torch.stack([resamples[name] for name in metrics], dim=1))
+            pairs.add(points[1] - points[0], resampled[1] - resampled[0])
+        low, high = pairs.interval(generator=generator)
+        held += (low <= 0) & (high >= 0)
+    return held / num_trials
+
+
+@pytest.mark.parametrize("num_seeds", [1, 3])
+def test_coverage_on_outputs_of_equal_methods(num_seeds: int) -> None:
+    coverage = output_coverage(num_seeds, 200, ("f1", "ap", "exact_match"))
+    assert (coverage >= 0.90).all(), coverage
+    assert (coverage <= 0.995).all(), coverage

@@ -1,0 +1,192 @@
+"""The verdict on constructed results: wins, ties, losses, and wins that thresholds would give as well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pytest
+
+from tailmask.analysis.comparison import Comparison, Difference, MethodRuns, Row
+from tailmask.analysis.verdict import lead_method, verdict
+
+Ends = tuple[float, float, float]  # mean, low, high of a difference, in points
+
+
+def constructed(
+    differences: Mapping[str, Ends],
+    *,
+    tuned: Ends | None = None,
+    tuned_baseline: float = 60.0,
+    seeds: int = 3,
+    others: Mapping[str, Ends] | None = None,
+    single_label: bool = False,
+) -> Comparison:
+    """`plm` against `bce` at 60 %, with these differences, and with tuned thresholds for both."""
+    rows, found = [], []
+
+    def add(method: str, metric: str, ends: Ends, *, base: float = 60.0, decision: str = "default") -> None:
+        mean, low, high = (value / 100 for value in ends)
+        rows.append(Row("bce", decision, metric, base / 100, 0.01, seeds))
+        rows.append(Row(method, decision, metric, base / 100 + mean, 0.01, seeds))
+        found.append(Difference(method, decision, decision, metric, mean, low, high, seeds))
+
+    for metric, ends in differences.items():
+        add("plm", metric, ends)
+    if tuned is not None:
+        add("plm", "f1", tuned, base=tuned_baseline, decision="tuned thresholds")
+    for method, ends in (others or {}).items():
+        add(method, "error_balanced" if single_label else "f1", ends)
+    names = ["bce", "plm", *(others or {})]
+    return Comparison(
+        data="mine",
+        single_label=single_label,
+        budget=1.0,
+        num_test=100,
+        classes=("a",),
+        train_positives=(5,),
+        test_positives=(5,),
+        methods=tuple(MethodRuns(name, name, tuple(range(seeds))) for name in names),
+        rows=tuple(rows),
+        differences=tuple(found),
+        class_values={},
+        class_gains=(),
+        resamples=100,
+        seed=0,
+    )
+
+
+def test_win_that_thresholds_do_not_give() -> None:
+    result = verdict(
+        constructed(
+            {"f1": (2.6, 1.1, 4.1), "f1_tail": (6.4, 2.0, 10.8), "ap": (1.0, 0.2, 1.8)}, tuned=(1.5, 0.5, 2.5)
+        )
+    )
+    assert result.outcome == "helped"
+    assert result.sentences[0] == (
+        "plm helped: F1 over all classes rose by 2.6 points from 60.0 to 62.6 (95 % interval +1.1 to +4.1), "
+        "and F1 over the rarest third of the classes rose by 6.4 points from 60.0 to 66.4 "
+        "(95 % interval +2.0 to +10.8)."
+    )
+    assert "still ahead in F1 (+1.5 points" in result.text
+    assert "Average precision, which no threshold changes, rose by 1.0 points" in result.text
+    assert result.text.endswith("over test samples and 3 seeds.")
+
+
+def test_win_at_one_half_but_not_against_tuned_thresholds() -> None:
+    result = verdict(
+        constructed(
+            {"f1": (5.0, 3.0, 7.0), "ap": (0.1, -0.5, 0.7)}, tuned=(0.1, -0.8, 1.0), tuned_baseline=66.0
+        )
+    )
+    assert result.outcome == "helped"
+    assert (
+        "With thresholds tuned on validation for both, plm is not clearly ahead in F1 (+0.1 points, "
+        "95 % interval −0.8 to +1.0): bce with tuned thresholds reaches 66.0, plm without them 65.0, so "
+        "thresholds alone may do as much here."
+    ) in result.sentences
+    assert "did not clearly change (+0.1 points" in result.text
+
+
+def test_win_that_tuned_thresholds_turn_around() -> None:
+    result = verdict(constructed({"f1": (5.0, 3.0, 7.0)}, tuned=(-2.0, -3.0, -1.0), tuned_baseline=68.0))
+    assert "for both, plm is behind in F1 (−2.0 points" in result.text
+
+
+def test_win_without_validation_says_what_is_not_known() -> None:
+    result = verdict(constructed({"f1": (5.0, 3.0, 7.0)}))
+    assert "Whether thresholds tuned on validation would do as much for bce was not measured." in result.text
+
+
+def test_tie() -> None:
+    result = verdict(
+        constructed({"f1": (0.2, -0.9, 1.3), "f1_tail": (1.0, -2.0, 4.0)}, tuned=(0.0, -1.0, 1.0))
+    )
+    assert result.outcome == "unclear"
+    assert result.sentences[0].startswith(
+        "plm made no clear difference: F1 over all classes did not clearly change (+0.2 points, "
+        "95 % interval −0.9 to +1.3), and F1 over the rarest third"
+    )
+    assert "thresholds" not in result.text
+
+
+def test_loss() -> None:
+    result = verdict(constructed({"f1": (-6.7, -8.0, -5.0), "f1_tail": (-1.0, -3.0, 1.0)}))
+    assert result.outcome == "harmed"
+    assert result.sentences[0].startswith("plm did harm: F1 over all classes fell by 6.7 points from 60.0 to")
+    assert "while F1 over the rarest third of the classes did not clearly change" in result.sentences[0]
+    assert "helped" not in result.text
+
+
+@pytest.mark.parametrize(
+    ("whole", "tail", "outcome", "start"),
+    [
+        (
+            (-2, -3, -1),
+            (5, 2, 8),
+            "mixed",
+            "plm helped rare classes at the expense of the others: F1 over the",
+        ),
+        (
+            (2, 1, 3),
+            (-5, -8, -2),
+            "mixed",
+            "plm helped on the whole, but not where classes are rare: F1 over a",
+        ),
+        ((0, -1, 1), (5, 2, 8), "helped", "plm helped rare classes: F1 over the rarest third"),
+        ((0, -1, 1), (-5, -8, -2), "harmed", "plm did harm to rare classes: F1 over the rarest third"),
+        ((-2, -3, -1), (-5, -8, -2), "harmed", "plm did harm: F1 over all classes fell"),
+    ],
+)
+def test_whole_and_tail_that_disagree(whole: Ends, tail: Ends, outcome: str, start: str) -> None:
+    result = verdict(constructed({"f1": whole, "f1_tail": tail}))
+    assert result.outcome == outcome
+    assert result.sentences[0].startswith(start)
+
+
+def test_errors_are_better_when_they_fall() -> None:
+    comparison = constructed(
+        {"error_balanced": (-4.6, -6.0, -3.2), "error_tail": (-10.0, -12.0, -8.0)},
+        single_label=True,
+        others={"focal": (1.0, 0.5, 1.5), "ldam+drw": (-5.0, -6.0, -4.0)},
+    )
+    result = verdict(comparison)
+    assert result.outcome == "helped"
+    assert "Error over all classes fell by 4.6 points from 60.0 to 55.4" in result.sentences[0]
+    assert "in Error against bce, ldam+drw is clearly better, focal is clearly worse." in result.text
+
+
+def test_one_and_two_seeds_are_said() -> None:
+    assert "one seed only" in verdict(constructed({"f1": (2, 1, 3)}, seeds=1)).text
+    assert "Two seeds say little" in verdict(constructed({"f1": (2, 1, 3)}, seeds=2)).text
+
+
+def test_nothing_to_compare() -> None:
+    comparison = constructed({"f1": (2, 1, 3)})
+    alone = constructed_with(comparison, methods=comparison.methods[:1])
+    assert alone.verdict == "Only bce was run: there is nothing to compare it with."
+    apart = constructed_with(comparison, differences=())
+    assert "no seed in common" in apart.verdict
+    assert "train both with the same seeds" in apart.verdict
+
+
+def constructed_with(comparison: Comparison, **changes: object) -> Comparison:
+    import dataclasses
+
+    return dataclasses.replace(comparison, **changes)
+
+
+def test_leads_with_the_first_method_that_masks() -> None:
+    comparison = constructed({"f1": (0, -1, 1)}, others={"focal": (0, -1, 1)})
+    reordered = constructed_with(comparison, methods=comparison.methods[::-1])
+    assert [method.name for method in reordered.methods] == ["focal", "plm", "bce"]
+    assert lead_method(reordered) == "plm"
+
+
+def test_undefined_numbers_become_null_in_json_and_come_back() -> None:
+    comparison = constructed_with(
+        constructed({"f1": (0, -1, 1)}), class_values={"bce": {"ap": (math.nan, 0.5)}}
+    )
+    value = comparison.to_json()
+    assert value["class_values"] == {"bce": {"ap": [None, 0.5]}}
+    assert Comparison.from_json(value).to_json() == value
