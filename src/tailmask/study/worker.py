@@ -22,6 +22,7 @@ from tailmask.data.dataset import Dataset
 from tailmask.errors import UserError
 from tailmask.study.facts import DataFacts
 from tailmask.study.plan import Setting
+from tailmask.training.config import RunConfig
 from tailmask.training.engine import Execution, build_module, describe, train
 from tailmask.training.folder import check_folder
 
@@ -84,6 +85,7 @@ class _Tasks:
             config = setting.config(run["method"], run["seed"])
             if config.name not in fitting:
                 build_module(config, dataset)
+                _check_groups(config, dataset)
                 fitting.add(config.name)
             check_folder(Path(run["folder"]), describe(config, dataset, world_size=1)["determines"])
         return DataFacts.of(dataset).to_json()
@@ -93,6 +95,16 @@ class _Tasks:
             self.dataset = None  # never two in memory
             self.dataset, self.setting = load(setting.data, setting.options), setting
         return self.dataset
+
+
+def _check_groups(config: RunConfig, dataset: Dataset) -> None:
+    evaluation = config.recipe.evaluation
+    for name, sizes in (("rarest", evaluation.rarest), ("frequent", evaluation.frequent)):
+        if max(sizes, default=0) > len(dataset.classes):
+            raise UserError(
+                f"the recipe's evaluation.{name} asks for {max(sizes)} classes, and there are "
+                f"{len(dataset.classes)}: set it, as in --set evaluation.{name}=[1]"
+            )
 
 
 def main() -> None:

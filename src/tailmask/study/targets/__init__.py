@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from tailmask.data import DataOptions
 from tailmask.errors import UserError, listing, nearest
 from tailmask.study.request import Request, Target
 from tailmask.study.targets.classes import accuracy_target, class_target
@@ -35,6 +36,7 @@ TARGETS: dict[str, Callable[[Request], Target]] = {
 
 _BY_METHOD = tuple(f"table{number}" for number in range(1, 7))
 _BY_IMBALANCE = ("table3", "table4", "figure3")
+_OWN_IMBALANCE = (*_BY_IMBALANCE, "table5", "table6")
 
 
 def build_target(name: str, request: Request) -> Target:
@@ -49,4 +51,6 @@ def build_target(name: str, request: Request) -> Target:
         raise UserError(f"{name} has methods of its own: leave --methods out")
     if request.imbalances and (name not in _BY_IMBALANCE or request.data is not None):
         raise UserError(f"--imbalance is for {listing(_BY_IMBALANCE)} on the paper's data: leave it out")
+    if name in _OWN_IMBALANCE and request.data is None and request.options.rho != DataOptions().rho:
+        raise UserError(f"{name} has imbalances of its own: choose from them with --imbalance, not --rho")
     return TARGETS[name](request)

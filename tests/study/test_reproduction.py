@@ -1,0 +1,305 @@
+"""What `reproduce` makes of finished runs: cells, statements and figures; nothing is trained."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+
+import numpy as np
+import pytest
+from synthetic import with_epochs, write_run
+
+from tailmask.errors import UserError
+from tailmask.study import Request, plan_reproduction, render_markdown, reproduce
+from tailmask.study import reproduction as module
+from tailmask.study.paper import load_paper, paper_rows
+
+DIGITS = [str(digit) for digit in range(10)]
+COUNTS = [900, 600, 400, 250, 150, 90, 50, 30, 20, 10]
+DATA = {
+    "coco": ([f"thing {number}" for number in range(80)], [2000 - 20 * number for number in range(80)]),
+    "cifar100-lt": ([f"class {number}" for number in range(100)], list(range(200, 100, -1))),
+}
+REQUEST = with_epochs(Request(budget=0.5), 6)  # three epochs a run
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """`reproduce` on runs that are there, in place of training."""
+    monkeypatch.setattr(module, "_make", lambda *_: [])
+
+    def make_result(target, request=REQUEST, **settings):
+        return reproduce(target, request, out=tmp_path / "out", runs=tmp_path / "runs", **settings)
+
+    return make_result
+
+
+def add_runs(
+    folder, target, *, request=REQUEST, seeds=1, methods=None, classes=DIGITS, counts=COUNTS, **settings
+):
+    """Made-up runs for what a target asks for; gives their folders by method and seed."""
+    made = {}
+    for run in plan_reproduction(target, request, seeds=seeds, runs=folder / "runs"):
+        if methods is None or run.method in methods:
+            classes, counts = DATA.get(run.setting.data, (DIGITS, COUNTS))
+            strength = 3.0 if run.method.startswith("plm") else 1.5
+            made[run.setting.options.rho, run.method, run.seed] = write_run(
+                folder / "runs",
+                run.setting,
+                run.method,
+                run.seed,
+                **{"classes": classes, "train_positives": counts, "strength": strength, **settings},
+            )
+    return made
+
+
+def summary(folder):
+    return json.loads((folder / "metrics.json").read_text())["test"]["summary"]
+
+
+def cells(result, label, table=0):
+    (row,) = (row for row in result["tables"][table]["rows"] if row["label"] == label)
+    return row["cells"]
+
+
+def test_cells_hold_the_papers_number_and_the_mean_of_the_runs(make, tmp_path):
+    runs = add_runs(tmp_path, "table1", seeds=3, methods=("bce", "plm"))
+    result = make("table1").result
+    for method in ("bce", "plm"):
+        for metric, paper, cell in zip(
+            load_paper()["table1"]["columns"],
+            paper_rows("table1")[method],
+            cells(result, method),
+            strict=True,
+        ):
+            values = [100 * summary(runs[100.0, method, seed])[metric] for seed in range(3)]
+            assert cell["paper"] == paper
+            assert cell["mean"] == pytest.approx(statistics.fmean(values))
+            assert cell["std"] == pytest.approx(np.std(values, ddof=1))
+            assert cell["n"] == 3
+    for cell in cells(result, "focal"):
+        assert cell["mean"] is None
+        assert cell["n"] == 0
+    assert result["seeds"] == [0, 1, 2]
+    assert len(result["runs"]) == 6
+
+
+def test_rows_may_have_more_seeds_than_were_asked_for(make, tmp_path):
+    add_runs(tmp_path, "table1", seeds=2, methods=("plm",))
+    add_runs(tmp_path, "table1", seeds=1, methods=("bce",))
+    result = make("table1", seeds=1).result
+    assert {cell["n"] for cell in cells(result, "plm")} == {2}
+    assert {cell["n"] for cell in cells(result, "bce")} == {1}
+    assert all(cell["std"] is None for cell in cells(result, "bce"))
+
+
+def test_budgets_are_never_mixed(make, tmp_path):
+    add_runs(tmp_path, "table1", methods=("bce",))
+    other = dataclasses.replace(REQUEST, budget=1.0)
+    folders = add_runs(tmp_path, "table1", request=other, methods=("bce",))
+    # Even where somebody has moved a run of another budget to the right place.
+    right = tmp_path / "runs" / plan_reproduction("table1", REQUEST)[0].setting.name
+    next(iter(folders.values())).rename(right / "bce_seed=5")
+    result = make("table1").result
+    assert [run["seed"] for run in result["runs"]] == [0]
+    assert result["title"].endswith("at budget 0.5")
+
+
+def test_a_result_of_another_setting_is_not_overwritten(make, tmp_path):
+    add_runs(tmp_path, "table1", methods=("bce",))
+    make("table1")
+    before = (tmp_path / "out" / "table1.json").read_bytes()
+    with pytest.raises(UserError, match=r"differs in budget \(0.5 there, 0.25 asked for\)"):
+        make("table1", dataclasses.replace(REQUEST, budget=0.25))
+    assert (tmp_path / "out" / "table1.json").read_bytes() == before
+    (tmp_path / "out" / "table1.json").write_text("[]")
+    with pytest.raises(UserError, match="is not a result of tailmask"):
+        make("table1")
+
+
+def test_nothing_is_written_where_no_run_is_complete(make, tmp_path):
+    assert make("table1").paths == ()
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("target", ["table1", "table3", "figure1", "figure2", "figure3"])
+def test_markdown_is_what_the_json_renders_to(make, tmp_path, target):
+    single = target in ("table3", "figure1", "figure3")
+    add_runs(tmp_path, target, single_label=single, methods=("bce", "plm"))
+    made = make(target, command="tailmask reproduce it")
+    path = tmp_path / "out" / f"{target}.json"
+    content = json.loads(path.read_text())
+    assert path.with_suffix(".md").read_text() == render_markdown(content)
+    text = path.with_suffix(".md").read_text()
+    for needed in ("tailmask reproduce it", "Seeds: 0", "budget 0.5", "cores", "torch", "Commit"):
+        assert needed in text
+    assert set(made.paths) == set((tmp_path / "out").iterdir())
+    assert path.with_suffix(".svg").exists() == target.startswith("figure") == (made.figure is not None)
+
+
+def test_cifar_tables_have_a_column_for_each_imbalance(make, tmp_path):
+    request = dataclasses.replace(REQUEST, imbalances=(100.0,))
+    runs = add_runs(tmp_path, "table3", request=request, single_label=True)
+    result = make("table3", request).result
+    columns = result["tables"][0]["columns"]
+    assert columns[2:4] == ["ρ = 100, Error", "ρ = 100, Error K=5"]
+    own = summary(runs[100.0, "ldam+drw", 0])
+    error, rarest = cells(result, "ldam+drw")[2:4]
+    assert (error["paper"], rarest["paper"]) == (22.97, None)
+    assert error["mean"] == pytest.approx(100 * own["error_balanced"])
+    assert rarest["mean"] == pytest.approx(100 * own["error_rarest_5"])
+    assert [cell["mean"] for cell in cells(result, "plm")[:2]] == [None, None]
+
+
+def test_ablations_are_labelled_by_what_they_vary(make, tmp_path):
+    add_runs(tmp_path, "table5", single_label=True)
+    result = make("table5").result
+    assert [row["label"] for row in result["tables"][0]["rows"]] == ["1", "0.1", "0.01", "0 (bce)"]
+    assert "λ = 0.01 is 0.02 here" in result["notes"][-1]
+    add_runs(tmp_path, "table6", single_label=True)
+    labels = [row["label"] for row in make("table6").result["tables"][0]["rows"]]
+    assert labels == ["min r", "max r", "mean r", "r, the data's"]
+
+
+def test_methods_of_ones_own_become_rows(make, tmp_path):
+    request = dataclasses.replace(REQUEST, methods=("plm:adapt=rate",))
+    add_runs(tmp_path, "table1", request=request)
+    result = make("table1", request).result
+    assert [cell["paper"] for cell in cells(result, "plm:adapt=rate")] == [None] * 8
+    assert all(cell["n"] == 1 for cell in cells(result, "plm:adapt=rate"))
+    assert cells(result, "plm")[0] == {"paper": 87.41, "mean": None, "std": None, "n": 0}
+
+
+def test_ratios_stand_beside_the_papers_end_points(make, tmp_path):
+    add_runs(tmp_path, "figure2", seeds=2)
+    made = make("figure2")
+    first, last, factor = cells(made.result, "9")
+    assert (first["paper"], last["paper"], factor["paper"]) == (0.007, 0.047, 6.54)
+    start = 10 / (2700 - 10)
+    assert first["mean"] == pytest.approx(start)
+    assert last["mean"] == pytest.approx(4 * start), "the made-up ratios double each epoch"
+    assert factor["mean"] == pytest.approx(4)
+    assert cells(made.result, "5")[0]["paper"] is None
+    assert len(made.figure.axes[0].lines) == 6
+
+
+def test_class_wise_figures_are_ordered_by_frequency_and_say_what_gains(make, tmp_path):
+    runs = add_runs(tmp_path, "figure4", train_positives=DATA["coco"][1][::-1])
+    result = make("figure4").result
+    labels = [row["label"] for row in result["tables"][1]["rows"]]
+    assert labels[0] == "thing 79 (2000)"
+    assert labels[-1] == "thing 0 (420)"
+    per_class = {
+        method: json.loads((runs[100.0, method, 0] / "metrics.json").read_text())["test"]["per_class"]["f1"]
+        for method in ("bce", "plm")
+    }
+    bce, plm, gain = cells(result, "thing 79 (2000)", table=1)
+    assert bce["mean"] == pytest.approx(100 * per_class["bce"][79])
+    assert plm["mean"] == pytest.approx(100 * per_class["plm"][79])
+    assert gain["mean"] == pytest.approx(plm["mean"] - bce["mean"])
+    (improved,) = result["tables"][0]["rows"][0]["cells"]
+    assert improved["paper"] == 15
+    assert improved["mean"] == sum(per_class["plm"][c] > per_class["bce"][c] for c in range(15))
+    assert "none" in result["tables"][0]["rows"][1]["label"], "no class has an F1 below 20 %"
+
+
+def test_difficult_classes_have_many_samples_and_a_low_f1():
+    from tailmask.study.targets.scores import Scores, difficult_classes
+
+    bce = ((50.0, 60.0), (15.0, 21.0), (30.0, 30.0), (5.0, 5.0))
+    scores = Scores("", ("a", "b", "c", "d"), (9, 8, 2, 1), bce, bce)
+    assert difficult_classes(scores) == [1]
+
+
+def test_precision_at_the_head_and_recall_at_the_tail(make, tmp_path):
+    runs = add_runs(tmp_path, "discussion-precision")
+    result = make("discussion-precision").result
+    reports = {
+        method: json.loads((runs[100.0, method, 0] / "metrics.json").read_text())["test"]["per_class"]
+        for method in ("bce", "plm")
+    }
+    head = {method: 100 * np.mean(report["precision"][:5]) for method, report in reports.items()}
+    tail = {method: 100 * np.mean(report["recall"][-5:]) for method, report in reports.items()}
+    bce, plm, gain = cells(result, "Precision, 5 most frequent classes")
+    assert (bce["mean"], plm["mean"]) == (pytest.approx(head["bce"]), pytest.approx(head["plm"]))
+    assert gain["paper"] == 12.73
+    assert gain["mean"] == pytest.approx(head["plm"] - head["bce"])
+    bce, plm, gain = cells(result, "Recall, 5 rarest classes")
+    assert (bce["mean"], plm["mean"]) == (pytest.approx(tail["bce"]), pytest.approx(tail["plm"]))
+    assert gain["paper"] == 13.04
+    # The recipe itself has the ten most frequent: the same mean by another way.
+    recorded = summary(runs[100.0, "plm", 0])["precision_frequent_10"]
+    assert cells(result, "Precision, 10 most frequent classes")[1]["mean"] == pytest.approx(100 * recorded)
+
+
+def test_imbalance_that_is_left(make, tmp_path):
+    request = with_epochs(Request(data="digits"), 3)
+    add_runs(tmp_path, "discussion-imbalance", request=request)
+    result = make("discussion-imbalance", request).result
+    data, undersampled, plm = (row["cells"] for row in result["tables"][0]["rows"])
+    assert data[0]["mean"] == pytest.approx(1606 / 97)
+    assert data[1]["mean"] == pytest.approx((1606 / 1610) / (97 / 3119))
+    assert undersampled[0]["n"] == 10
+    assert 1 < undersampled[0]["mean"] < data[0]["mean"]
+    # The made-up run keeps all positives and a third of all negatives.
+    assert plm[0]["mean"] == pytest.approx(90)
+    assert plm[1]["mean"] == pytest.approx((900 / 1800) / (10 / 2690))
+
+
+def test_distributions_are_of_the_most_and_the_least_frequent_classes(make, tmp_path):
+    runs = add_runs(tmp_path, "figure1", single_label=True)
+    made = make("figure1")
+    rows = {row["label"]: [cell["mean"] for cell in row["cells"]] for row in made.result["tables"][0]["rows"]}
+    assert len(rows) == 16
+    for values in rows.values():
+        assert sum(values) == pytest.approx(100)
+    arrays = np.load(runs[100.0, "plm", 0] / "predictions.npz")
+    outputs = 1 / (1 + np.exp(-arrays["test_logits"][arrays["test_targets"][:, 9] == 1, 9]))
+    counted, _ = np.histogram(outputs, bins=10, range=(0, 1))
+    assert rows["9 present, plm"] == pytest.approx(list(100 * counted / counted.sum()))
+    assert not any(label.startswith(("2 ", "7 ")) for label in rows)
+
+
+def test_toy_example_is_the_appendix(make):
+    histograms = make("figure5", Request()).result["tables"][0]["rows"]
+    values = [[cell["mean"] for cell in row["cells"]] for row in histograms]
+    assert values == [[0, 0, 0, 5], [1, 1, 1, 2], [5, 0, 0, 0], [2, 2, 0, 1]]
+    shares = make("figure6", Request()).result["tables"][0]["rows"]
+    assert [cell["mean"] for cell in shares[1]["cells"]] == pytest.approx([0.2, 0.2, 0.2, 0.4])
+
+
+def test_class_counts_of_any_data(make):
+    result = make("table7", Request(data="digits")).result
+    assert [cell["mean"] for cell in cells(result, "9")] == [97, 1080]
+    assert [cell["mean"] for cell in cells(result, "Samples")] == [3216, 5400]
+    assert result["tables"][1]["rows"][0]["cells"][0]["mean"] == pytest.approx(1606 / 97)
+
+
+def test_class_counts_of_multimnist(make, real_data):
+    result = make("table7", Request()).result
+    paper = load_paper()["table7"]
+    for digit, stated in zip(paper["classes"], paper["test"], strict=True):
+        train, test = cells(result, digit)
+        assert test["mean"] == test["paper"] == stated
+        assert train["mean"] == pytest.approx(train["paper"], rel=0.25)
+    assert [cell["mean"] for cell in cells(result, "Samples")] == [14694, 90000]
+
+
+def test_missing_data_of_the_paper_hint_at_other_data(make, tmp_path, monkeypatch):
+    from tailmask.data import DataOptions
+
+    request = Request(options=DataOptions(data_dir=tmp_path, download=False))
+    with pytest.raises(UserError, match=r"mnist.*; or make table7 of other data, as in --data digits"):
+        make("table7", request)
+
+
+def test_names_cannot_break_out_of_the_tables(make, tmp_path):
+    hostile = ["a|b", "<script>alert(1)</script>", "`c`", "d\ne", *DIGITS[4:]]
+    add_runs(tmp_path, "figure2", classes=hostile)
+    make("figure2")
+    text = (tmp_path / "out" / "figure2.md").read_text()
+    assert "<script>" not in text.replace("\\<script>", "")
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({line.replace("\\|", "").count("|") for line in table}) == 1
+    assert "<script" not in (tmp_path / "out" / "figure2.svg").read_text()
