@@ -30,7 +30,7 @@ NUM_STEPS = 240
 # better.
 SHRINKAGE = 5.0
 
-BLOCK = 2**20  # labels worked on at once
+BLOCK = 2**22  # labels worked on at once
 
 
 def apply_prior_shift(logits: Tensor, shift: Tensor) -> Tensor:

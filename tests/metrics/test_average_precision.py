@@ -67,7 +67,7 @@ def test_blocks_of_resamples_change_nothing(monkeypatch):
     scores, targets = random_case(2)
     weights = bootstrap_weights(len(scores), 7, generator=torch.Generator().manual_seed(0))
     whole = average_precision(scores, targets, weights=weights)
-    monkeypatch.setattr("tailmask.metrics.curve.WEIGHTS_BLOCK", 3 * len(scores))
+    monkeypatch.setattr("tailmask.metrics.curve.WIDE_BLOCK", 3 * len(scores))
     torch.testing.assert_close(average_precision(scores, targets, weights=weights), whole)
 
 

@@ -41,6 +41,11 @@ def test_reset_forward_and_pickle():
     assert int(metric.counts.sum()) == 0
 
 
+def test_rarest_classes_need_training_counts():
+    with pytest.raises(ValueError, match="need train_positives"):
+        StreamingMetrics(3, rarest=(1,))
+
+
 def test_ranks_add_up(tmp_path):
     script = tmp_path / "ranks.py"
     script.write_text(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tailmask.metrics.labels import WEIGHTS_BLOCK, as_labels, blocks, check_same_shape, divide, weighted_sums
+from tailmask.metrics.labels import WIDE_BLOCK, as_labels, blocks, check_same_shape, divide, weighted_sums
 
 __all__ = ["Confusion", "confusion"]
 
@@ -104,7 +104,7 @@ def confusion(predictions: Tensor, targets: Tensor, *, weights: Tensor | None = 
     num_samples, num_classes = labels.shape
     if weights is not None:
         parts = []
-        for columns in blocks(num_classes, 4 * num_samples, size=WEIGHTS_BLOCK):
+        for columns in blocks(num_classes, 4 * num_samples, size=WIDE_BLOCK):
             cells = torch.cat(_cells(predictions[:, columns], labels[:, columns]), dim=1)  # (N, 4c)
             parts.append(weighted_sums(weights, cells).view(len(weights), 4, -1))
         return Confusion(*torch.cat(parts, dim=-1).unbind(dim=1))

@@ -11,15 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmask.metrics.labels import (
-    BLOCK,
-    WEIGHTS_BLOCK,
-    as_labels,
-    as_scores,
-    blocks,
-    check_same_shape,
-    sort_rows,
-)
+from tailmask.metrics.labels import WIDE_BLOCK, as_labels, as_scores, blocks, check_same_shape, sort_rows
 
 __all__ = ["average_precision"]
 
@@ -45,12 +37,12 @@ def average_precision(scores: Tensor, targets: Tensor, *, weights: Tensor | None
     if weights is not None and (weights.ndim != 2 or weights.shape[1] != num_samples):
         raise ValueError(f"weights must have shape (B, {num_samples}), got {tuple(weights.shape)}")
     parts = []
-    for columns in blocks(num_classes, num_samples, size=BLOCK if weights is None else WEIGHTS_BLOCK):
+    for columns in blocks(num_classes, num_samples, size=WIDE_BLOCK):
         known = labels[:, columns].T >= 0
         present = (labels[:, columns].T == 1).contiguous()  # (c, N)
         ranked = scores[:, columns].T.masked_fill(~known, -torch.inf).contiguous()
         parts.append(_unweighted(ranked, present) if weights is None else _weighted(ranked, present, weights))
-    return torch.cat(parts, dim=-1) if parts else scores.new_zeros(0)
+    return torch.cat(parts, dim=-1)
 
 
 def _unweighted(ranked: Tensor, present: Tensor) -> Tensor:
@@ -68,7 +60,7 @@ def _unweighted(ranked: Tensor, present: Tensor) -> Tensor:
 def _weighted(ranked: Tensor, present: Tensor, weights: Tensor) -> Tensor:
     segments = [_segments(scores, mask) for scores, mask in zip(ranked, present, strict=True)]
     values = torch.full((len(weights), len(ranked)), torch.nan, dtype=torch.float64, device=ranked.device)
-    for resamples in blocks(len(weights), weights.shape[1], size=WEIGHTS_BLOCK):
+    for resamples in blocks(len(weights), weights.shape[1], size=WIDE_BLOCK):
         columns = weights[resamples].T.to(torch.float32).contiguous()  # (N, b)
         for index, ((number, segment), mask) in enumerate(zip(segments, present, strict=True)):
             if number == 0:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tailmask.metrics.classwise import Confusion, confusion
 from tailmask.metrics.curve import average_precision
-from tailmask.metrics.groups import class_groups
+from tailmask.metrics.groups import optional_groups
 from tailmask.metrics.labels import as_labels, as_scores, check_same_shape
 from tailmask.metrics.ranking import ranking_measures
 from tailmask.metrics.reliability import brier_score, calibration_error
@@ -108,7 +108,7 @@ class Evaluation:
         check_same_shape(scores, self.labels, name="logits")
         self.scores, self.probabilities = _activate(scores, activation)
         self.train_positives = train_positives
-        self.groups = _groups(train_positives, num_classes, rarest=rarest, frequent=frequent)
+        self.groups = optional_groups(train_positives, num_classes, rarest=rarest, frequent=frequent)
         self.samples: dict[str, Tensor] = {}  # measures with one value for each sample, (N,)
         if single_label:
             self.predictions = torch.zeros_like(self.labels, dtype=torch.bool)
@@ -213,18 +213,3 @@ def _one_label_each(targets: Tensor, num_classes: int) -> Tensor:
             "evaluate with single_label=False"
         )
     return present.to(torch.int8).masked_fill_(number.eq(0).unsqueeze(1), -1)
-
-
-def _groups(
-    train_positives: Tensor | None, num_classes: int, *, rarest: Sequence[int], frequent: Sequence[int]
-) -> dict[str, Tensor]:
-    if train_positives is None:
-        if rarest or frequent:
-            raise ValueError("the rarest and most frequent classes need train_positives, the training counts")
-        return {}
-    if train_positives.shape != (num_classes,):
-        raise ValueError(
-            f"train_positives must have shape ({num_classes},), got {tuple(train_positives.shape)}: "
-            "did the counts come from another data set?"
-        )
-    return class_groups(train_positives, rarest=rarest, frequent=frequent)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["class_groups"]
+__all__ = ["class_groups", "optional_groups"]
 
 
 def class_groups(
@@ -46,3 +46,23 @@ def class_groups(
     groups["medium"] = order[third : num_classes - third]
     groups["tail"] = order[:third]
     return {name: index for name, index in groups.items() if len(index)}
+
+
+def optional_groups(
+    train_positives: Tensor | None, num_classes: int, *, rarest: Sequence[int], frequent: Sequence[int]
+) -> dict[str, Tensor]:
+    """The groups of `num_classes` classes; none where the training counts are not given.
+
+    >>> optional_groups(None, 3, rarest=(), frequent=())
+    {}
+    """
+    if train_positives is None:
+        if rarest or frequent:
+            raise ValueError("the rarest and most frequent classes need train_positives, the training counts")
+        return {}
+    if train_positives.shape != (num_classes,):
+        raise ValueError(
+            f"train_positives must have shape ({num_classes},), got {tuple(train_positives.shape)}: "
+            "did the counts come from another data set?"
+        )
+    return class_groups(train_positives, rarest=rarest, frequent=frequent)

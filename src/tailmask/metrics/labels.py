@@ -11,9 +11,9 @@ from torch import Tensor
 __all__ = ["as_labels", "as_scores", "blocks", "check_same_shape", "divide", "sort_rows", "weighted_sums"]
 
 # Temporaries hold about this many numbers at once, whatever the size of the test set: few enough to stay in
-# the cache. Blocks of sample weights are wider, as each pays for a pass over the test set.
+# the cache. Blocks of classes or of sample weights are wider, as each costs a pass over the test set.
 BLOCK = 2**19
-WEIGHTS_BLOCK = 2**22
+WIDE_BLOCK = 2**22
 
 
 def as_labels(targets: Tensor) -> Tensor:
@@ -121,6 +121,6 @@ def weighted_sums(weights: Tensor, values: Tensor) -> Tensor:
             f"weights must have shape (B, {len(values)}), a row for each resample, got {tuple(weights.shape)}"
         )
     values = values.to(torch.float32)
-    pieces = blocks(len(weights), len(values), size=WEIGHTS_BLOCK)
+    pieces = blocks(len(weights), len(values), size=WIDE_BLOCK)
     parts = [weights[rows].to(torch.float32) @ values for rows in pieces]
-    return torch.cat(parts).to(torch.float64) if parts else values.new_zeros(0, values.shape[1])
+    return torch.cat(parts).to(torch.float64)

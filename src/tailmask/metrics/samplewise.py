@@ -17,11 +17,11 @@ def exact_match(predictions: Tensor, targets: Tensor) -> Tensor:
 
     >>> predictions = torch.tensor([[True, False], [True, True], [True, True]])
     >>> exact_match(predictions, torch.tensor([[1, 0], [1, 0], [1, -1]]))
-    tensor([1., 0., 1.], dtype=torch.float64)
+    tensor([1., 0., 1.])
     """
     labels = as_labels(targets)
     check_same_shape(predictions, labels, name="predictions")
-    values = torch.empty(len(labels), dtype=torch.float64, device=labels.device)
+    values = torch.empty(len(labels), dtype=torch.float32, device=labels.device)
     for rows in blocks(*labels.shape):
         known = labels[rows] >= 0
         wrong = known & (predictions[rows].to(torch.bool) != (labels[rows] == 1))

@@ -10,7 +10,7 @@ from torchmetrics import Metric
 
 from tailmask.metrics.classwise import Confusion, confusion
 from tailmask.metrics.evaluation import averages
-from tailmask.metrics.groups import class_groups
+from tailmask.metrics.groups import optional_groups
 from tailmask.metrics.samplewise import exact_match
 
 __all__ = ["StreamingMetrics"]
@@ -48,9 +48,7 @@ class StreamingMetrics(Metric):
     ) -> None:
         super().__init__()
         self.thresholds = thresholds
-        self.groups = (
-            {} if train_positives is None else class_groups(train_positives, rarest=rarest, frequent=frequent)
-        )
+        self.groups = optional_groups(train_positives, num_classes, rarest=rarest, frequent=frequent)
         self.add_state("counts", torch.zeros(4, num_classes, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("matches", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
 
@@ -69,12 +67,12 @@ class StreamingMetrics(Metric):
 
     def compute(self) -> dict[str, Tensor]:
         """The values so far, by name."""
-        counts = Confusion(*self.counts)
+        counts = Confusion(*self.counts.cpu())  # not every device has float64
         per_class = {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1}
         summary = averages(per_class) | {
             "micro_f1": counts.micro_f1,
             "hamming_loss": counts.hamming_loss,
-            "exact_match": self.matches[0] / self.matches[1],
+            "exact_match": self.matches[0].cpu().double() / self.matches[1].cpu(),
         }
         for group, classes in self.groups.items():
             summary |= {f"{name}_{group}": value for name, value in averages(per_class, classes).items()}
