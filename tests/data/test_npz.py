@@ -235,6 +235,14 @@ def test_broken_csr(tmp_path: Path, change: str) -> None:
         list(Npz(tmp_path / "a.npz").csr_rows("X", 7))
 
 
+def test_a_matrix_that_claims_too_many_columns(tmp_path: Path) -> None:
+    parts = csr_parts("Y", csr_array(labels()))
+    parts["Y_shape"] = np.array([60, 10**12])
+    np.savez(tmp_path / "a.npz", X=RNG.normal(size=(60, 3)), **parts)
+    with pytest.raises(UserError, match="'Y' claims 1000000000000 columns"):
+        load(tmp_path / "a.npz")
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_rows_piece_by_piece(tmp_path: Path, save) -> None:
     X, matrix = RNG.normal(size=(23, 3)), sparse_features(23)

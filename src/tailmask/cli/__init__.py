@@ -65,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"tailmask {__version__}")
         else:
             _run(name, arguments[1:])
+        sys.stdout.flush()  # here, where a reader that has left can still be dealt with
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output, such as `head`, has left
@@ -98,8 +99,14 @@ def _run(name: str, arguments: list[str]) -> None:
 
 
 def _fail(sentence: str) -> int:
-    print(f"tailmask: {sentence}", file=sys.stderr)
+    _say(sentence, sys.stderr)
     return 2
+
+
+def _say(sentence: str, file: TextIO) -> None:
+    """Print a sentence in one line; names in it, from whoever's file, cannot move the cursor."""
+    shown = "".join(character if character.isprintable() else " " for character in sentence)
+    print(f"tailmask: {shown}", file=file)
 
 
 def _is_ours(error: ValueError) -> bool:
@@ -116,4 +123,4 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(f"tailmask: warning: {message}", file=file or sys.stderr)
+    _say(f"warning: {message}", file or sys.stderr)

@@ -120,6 +120,9 @@ def _summary(statistics: Mapping[str, Statistics]) -> Any:
 
 def _classes(statistics: Mapping[str, Statistics]) -> Any:
     """Classes from the most to the least frequent in training; r_c is positives over negatives."""
+    from tailmask.data.labels import printable
+
+    text: Any = require("rich.text", extra="cli")  # a plain string would be read as markup
     train = statistics["train"]
     table = _table("class", *(f"{name}{column}" for name in statistics for column in ("", " r_c")))
     order = train.order
@@ -133,7 +136,7 @@ def _classes(statistics: Mapping[str, Statistics]) -> Any:
         for split in statistics.values():
             ratio = split.ratios[c]
             cells += [str(split.positives[c]), "–" if ratio is None else f"{ratio:.4g}"]
-        table.add_row(_text(train.classes[c]), *cells)
+        table.add_row(text.Text(printable(train.classes[c])), *cells)
     totals = [cell for split in statistics.values() for cell in (str(sum(split.positives)), "")]
     table.add_section()
     table.add_row("total", *totals)
@@ -146,9 +149,3 @@ def _table(first: str, *others: str) -> Any:
     for name in others:
         table.add_column(name, justify="right", no_wrap=True)
     return table
-
-
-def _text(name: str) -> Any:
-    """A class name as it is, but for what would move the cursor."""
-    shown = "".join(character if character.isprintable() else "�" for character in name)
-    return require("rich.text", extra="cli").Text(shown)

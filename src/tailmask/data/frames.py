@@ -37,7 +37,7 @@ def frame_pieces(
     """Some columns of a table, `batch_size` rows at a time."""
     polars = require("polars", extra="tables")
     with _sentence(path):
-        scan = _scan(path, header=header, types=types)
+        scan = _scan(path, header=header, types=types, infer=False)
         absent = [name for name in columns if name not in scan.collect_schema().names()]
         if absent:
             raise UserError(f"{path} lacks the columns {listing(absent)}, which the model was trained on")
@@ -66,7 +66,8 @@ def matching_columns(patterns: str, columns: Sequence[str], where: object) -> li
     ]
 
 
-def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None) -> pl.LazyFrame:
+def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None, infer: bool = True) -> pl.LazyFrame:
+    """A table that is yet to be read; without `infer`, columns whose type is not given are texts."""
     polars = require("polars", extra="tables")
     suffix, wanted = path.suffix.lower(), dict(types or {})
     scan: pl.LazyFrame
@@ -89,7 +90,8 @@ def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None) -> pl.La
         separator=_SEPARATORS[suffix],
         # Tabs in texts are rare and quotes common: a TSV file has no quoting, a CSV file has.
         quote_char='"' if suffix == ".csv" else None,
-        infer_schema_length=None,
+        infer_schema=infer,
+        infer_schema_length=None if infer else 0,
         schema_overrides=wanted,
         glob=False,
     )

@@ -26,6 +26,7 @@ __all__ = [
     "labels_from_matrix",
     "labels_from_pairs",
     "labels_from_tags",
+    "printable",
     "read_classes",
 ]
 
@@ -69,9 +70,10 @@ class Labels:
     @property
     def single(self) -> bool:
         """Whether every sample has exactly one positive, and nothing is unknown."""
-        if isinstance(self.targets, Tensor):
-            return bool((self.targets >= 0).all() and ((self.targets == 1).sum(dim=1) == 1).all())
-        return bool((self.targets.sum(axis=1) == 1).all())
+        if not isinstance(self.targets, Tensor):
+            return bool((self.targets.sum(axis=1) == 1).all())
+        pieces = (self.targets[start : start + 2**16] for start in range(0, len(self), 2**16))
+        return all(bool((rows >= 0).all() and ((rows == 1).sum(dim=1) == 1).all()) for rows in pieces)
 
 
 def check_classes(classes: Sequence[str], where: object) -> tuple[str, ...]:
@@ -82,6 +84,15 @@ def check_classes(classes: Sequence[str], where: object) -> tuple[str, ...]:
     if double:
         raise UserError(f"{where} names a class twice: {listing(double)}")
     return tuple(classes)
+
+
+def printable(name: str) -> str:
+    """A name with a mark for each character that would move a cursor or break a file.
+
+    >>> printable("naïve \x1b[2J")
+    'naïve �[2J'
+    """
+    return "".join(character if character.isprintable() else "�" for character in name)
 
 
 def read_classes(path: Path) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ __all__ = ["Npz"]
 _BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, OverflowError, MemoryError)
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError)
 _DEFLATE_LIMIT = 1032  # no deflate stream grows by more than this factor
+MAX_COLUMNS = 10**7  # a CSR matrix may claim any number of them, and each costs memory in the end
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 
@@ -124,6 +125,8 @@ class Npz:
         shape = self.array(f"{name}_shape")
         if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any():
             raise UserError(f"{self.path}: {name}_shape must hold the two sizes of a matrix")
+        if shape[1] > MAX_COLUMNS:
+            raise UserError(f"{self.path}: {name!r} claims {shape[1]} columns, more than {MAX_COLUMNS}")
         return int(shape[0]), int(shape[1])
 
     @contextmanager

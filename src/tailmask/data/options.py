@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from tailmask.errors import UserError
+
 __all__ = ["DataOptions"]
 
 
@@ -78,3 +80,16 @@ class DataOptions:
     fresh_shifts: bool = False
     data_dir: Path | None = None
     download: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("test", "validation"):
+            share = getattr(self, name)
+            if share is not None and not 0 <= share < 1:
+                raise UserError(f"--{name} must be a share of the rows such as 0.2, got {share:g}")
+        least = {"text_buckets": 1, "image_size": 1, "rho": 1, "data_seed": 0}
+        for name, limit in least.items():
+            value = getattr(self, name)
+            if value is not None and not value >= limit:
+                raise UserError(f"--{name.replace('_', '-')} must be {limit} or more, got {value:g}")
+        if not self.separator:
+            raise UserError("--separator must not be empty")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmask.data.dataset import Dataset
+from tailmask.data.labels import printable
 from tailmask.data.statistics import Statistics, co_occurrence, summarize
 from tailmask.errors import require
 from tailmask.files import atomic_path
@@ -103,7 +104,7 @@ def _name_classes(axis: Any, classes: tuple[str, ...], order: list[int], *, rota
     """Names beside the classes: all of them, or one in several where there are too many to read."""
     step = -(-len(order) // MOST_NAMES)
     ranks = list(range(0, len(order), step))
-    names = [classes[order[rank]] for rank in ranks]
+    names = [printable(classes[order[rank]]) for rank in ranks]
     shortened = [name if len(name) <= 24 else f"{name[:23]}…" for name in names]
     axis.set_ticks(ranks)
     axis.set_ticklabels(shortened, fontsize=7 if len(ranks) > 30 else 9, rotation=rotation, parse_math=False)

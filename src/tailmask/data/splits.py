@@ -45,7 +45,9 @@ def stratified(
     else:
         held_out = by_rarest_label(targets, share, seed)
     if not held_out.any() or held_out.all():
-        raise UserError(f"{number} samples are too few to hold out a share of {share:g}")
+        raise UserError(
+            f"{number} samples are too few to hold out a share of {share:g}: name a file, or take none"
+        )
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 

@@ -47,8 +47,8 @@ class TableEncoder(Encoder):
     """Columns of a table, in the way that was fitted on the training split.
 
     Numbers get mean 0 and deviation 1, and a missing one becomes the mean. A category that training did not
-    see is all zeros. The words of the text columns share `text_buckets` inputs by their hash, their counts
-    scaled to length 1.
+    see is all zeros. Numbers come first, categories next, and then the words of the text columns, which share
+    `text_buckets` inputs by their hash, their counts scaled to length 1.
     """
 
     columns: tuple[Column, ...]
@@ -71,18 +71,39 @@ class TableEncoder(Encoder):
         return cls(tuple(columns), tuple(value["text"]), value["text_buckets"], value["header"])
 
     def encode(self, frame: pl.DataFrame) -> Tensor | csr_array:
-        """Inputs (N, F) in float32, CSR where most of them are zero."""
+        """Inputs (N, F) in float32: numbers, categories, words; CSR where most of them are zero."""
+        numbers = self._numbers(frame)
+        categories = [(column.width, _codes(column, frame[column.name])) for column in self._categories]
         filled = len(self.columns) / max(self.shape[0], 1)  # each column sets one input of a row
         if self.text or (self.shape[0] > 64 and filled < 0.25):
-            return self._sparse(frame)
+            sparse = require("scipy.sparse", extra="cli")
+            blocks = [sparse.csr_array(numbers), *(_one_hot(width, codes) for width, codes in categories)]
+            if self.text:
+                blocks.append(_hashed(frame, self.text, self.text_buckets))
+            return sparse.hstack(blocks, format="csr", dtype=np.float32)
         inputs = np.zeros((frame.height, self.shape[0]), dtype=np.float32)
-        start = 0
-        for column in self.columns:
-            values, places = _cells(column, frame[column.name])
-            known = places >= 0
-            inputs[np.flatnonzero(known), start + places[known]] = values[known]
-            start += column.width
+        start = numbers.shape[1]
+        inputs[:, :start] = numbers
+        for width, codes in categories:
+            known = np.flatnonzero(codes >= 0)
+            inputs[known, start + codes[known]] = 1.0
+            start += width
         return torch.from_numpy(inputs)
+
+    @property
+    def _categories(self) -> list[Column]:
+        return [column for column in self.columns if column.kind == "category"]
+
+    def _numbers(self, frame: pl.DataFrame) -> NDArray[np.float32]:
+        polars = require("polars", extra="tables")
+        columns = [column for column in self.columns if column.kind != "category"]
+        if not columns:
+            return np.zeros((frame.height, 0), dtype=np.float32)
+        mean, scale = np.array([(column.mean, column.scale) for column in columns]).T
+        names = [column.name for column in columns]
+        values = frame.select(polars.col(names).cast(polars.Float64)).to_numpy()  # NaN where a cell is empty
+        standard: NDArray[np.float32] = np.nan_to_num((values - mean) / scale, nan=0.0).astype(np.float32)
+        return standard
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
         """Inputs (B, F) of a table with the columns of the training file; others are passed over."""
@@ -94,18 +115,6 @@ class TableEncoder(Encoder):
         for frame in pieces:
             encoded = self.encode(frame)
             yield encoded if isinstance(encoded, Tensor) else torch.from_numpy(encoded.toarray())
-
-    def _sparse(self, frame: pl.DataFrame) -> csr_array:
-        sparse = require("scipy.sparse", extra="cli")
-        blocks = []
-        for column in self.columns:
-            values, places = _cells(column, frame[column.name])
-            rows = np.flatnonzero((places >= 0) & (values != 0))
-            parts = (values[rows], (rows, places[rows]))
-            blocks.append(sparse.coo_array(parts, shape=(frame.height, column.width)))
-        if self.text:
-            blocks.append(_hashed(frame, self.text, self.text_buckets))
-        return sparse.hstack(blocks, format="csr", dtype=np.float32)
 
 
 def fit_column(series: pl.Series) -> Column:
@@ -128,17 +137,19 @@ def fit_column(series: pl.Series) -> Column:
     return Column(series.name, "category", values=tuple(sorted(value for _, value in common)))
 
 
-def _cells(column: Column, series: pl.Series) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """What each row of a column sets: a value, and in which of the column's inputs (−1 for none)."""
+def _codes(column: Column, series: pl.Series) -> NDArray[np.int64]:
+    """Which of the column's values each row has, −1 for none of them."""
     polars = require("polars", extra="tables")
-    if column.kind == "category":
-        codes = {value: number for number, value in enumerate(column.values)}
-        text = series.cast(polars.String)
-        places = text.replace_strict(codes, default=-1, return_dtype=polars.Int64).to_numpy()
-        return np.ones(len(series), dtype=np.float32), places
-    numbers = series.cast(polars.Float64).fill_null(column.mean).fill_nan(column.mean).to_numpy()
-    standard = ((numbers - column.mean) / column.scale).astype(np.float32)
-    return standard, np.zeros(len(series), dtype=np.int64)
+    codes = {value: number for number, value in enumerate(column.values)}
+    text = series.cast(polars.String)
+    numbers: NDArray[np.int64] = text.replace_strict(codes, default=-1, return_dtype=polars.Int64).to_numpy()
+    return numbers
+
+
+def _one_hot(width: int, codes: NDArray[np.int64]) -> csr_array:
+    known = np.flatnonzero(codes >= 0)
+    places = (np.ones(len(known), dtype=np.float32), (known, codes[known]))
+    return require("scipy.sparse", extra="cli").csr_array(places, shape=(len(codes), width))
 
 
 def _hashed(frame: pl.DataFrame, columns: Sequence[str], buckets: int) -> csr_array:

@@ -40,6 +40,7 @@ class TableRows:
         """The encoder with the statistics of the rows in `index`."""
         rows = self.frame[index]
         columns = [fit_column(rows[name]) for name in self.columns]
+        columns.sort(key=lambda column: column.kind == "category")  # numbers first, otherwise as they stand
         return TableEncoder(tuple(columns), self.text, options.text_buckets, not options.no_header)
 
     def encode(

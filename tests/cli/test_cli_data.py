@@ -1,0 +1,151 @@
+"""`tailmask data`: tables that programs can read, JSON, notes and pictures."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+
+from tailmask.cli import main
+from tailmask.data import NAMED, load
+from tailmask.data.dataset import Dataset, Split
+from tailmask.data.pictures import draw_pictures
+from tailmask.data.statistics import summarize
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    code = main(["data", *map(str, words)])
+    captured = capsys.readouterr()
+    assert (code, captured.err) == (0, "")
+    return captured.out
+
+
+def test_without_a_name_the_public_sets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [line.split()[0] for line in run(capsys).splitlines()] == list(NAMED)
+
+
+def test_tables_hold_the_statistics(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "digits")
+    assert out.startswith("digits: 10 classes, any number of labels a sample, inputs of 1×12×12\n")
+    statistics = {
+        name: summarize(split, load("digits").classes) for name, split in load("digits").splits.items()
+    }
+    rows = [line.split() for line in out.splitlines() if line.strip()]
+    summary = {row[0]: row[1:] for row in rows if row[0] in statistics}
+    for name, split in statistics.items():
+        assert summary[name][:2] == [str(split.num_samples), str(sum(split.positives))]
+        assert summary[name][4] == f"{split.rho:.2f}"
+    classes = [row for row in rows if re.fullmatch(r"\d", row[0])]
+    assert [row[0] for row in classes] == [str(c) for c in statistics["train"].order]
+    assert [int(row[1]) for row in classes] == sorted(statistics["train"].positives, reverse=True)
+    assert ["total", *(str(sum(split.positives)) for split in statistics.values())] in rows
+
+
+def test_json_holds_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    content = json.loads(run(capsys, "digits", "--format", "json"))
+    assert content["splits"]["train"]["samples"] == 3216
+    assert [row["class"] for row in content["splits"]["train"]["classes"]] == [str(c) for c in range(10)]
+    assert content["source"]["name"] == "digits"
+    assert content["inputs"] == [1, 12, 12]
+
+
+@pytest.fixture
+def odd_file(tmp_path: Path) -> Path:
+    """Unknown labels, a class without positives, one without negatives, and names that try things."""
+    rng = np.random.default_rng(0)
+    targets = (rng.random((200, 4)) < 0.4).astype(float)
+    targets[:, 1], targets[:, 2] = 0, 1
+    targets[:30, 3] = np.nan
+    names = np.array(["[red]$x^2$ <script>\x1b[2J", "never", "always", "naïve 猫"])
+    np.savez(tmp_path / "odd.npz", X=rng.normal(size=(200, 1_234)), Y=targets, classes=names)
+    return tmp_path / "odd.npz"
+
+
+def test_notes_name_what_is_degenerate_or_unknown(odd_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, odd_file)
+    assert "note: train has no positive sample of never" in out
+    assert "note: train has no negative sample of always" in out
+    assert re.search(r"note: \d+ labels of train \(\d+\.\d\d%\) are unknown and count nowhere", out)
+    assert "[red]$x^2$ <script>\N{REPLACEMENT CHARACTER}[2J" in out
+    assert "\x1b" not in out
+    assert "naïve 猫" in out
+
+
+def test_long_numbers_and_names_are_not_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = np.array([f"a rather long name of a class, number {c}, of many" * 3 for c in range(3)])
+    np.savez(tmp_path / "a.npz", X=np.zeros((90, 1)), Y=np.eye(3)[np.arange(90) % 3], classes=names)
+    out = run(capsys, tmp_path / "a.npz")
+    for name in names:
+        assert any(name in line and " 21 " in line for line in out.splitlines())
+
+
+def test_many_classes_are_cut_in_the_middle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    targets = np.eye(1200, dtype=np.int8)[np.arange(3600) % 1200]
+    np.savez(tmp_path / "a.npz", X=np.zeros((3600, 1)), Y=targets)
+    out = run(capsys, tmp_path / "a.npz", "--validation", "0", "--test-file", tmp_path / "a.npz")
+    assert "… 200 classes more, all in --format json" in out
+    assert 1000 < len(out.splitlines()) < 1050
+
+
+def test_pictures(odd_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, odd_file, "--plot", tmp_path / "pictures")
+    for name in ("class-frequencies.svg", "co-occurrence.svg"):
+        path = tmp_path / "pictures" / name
+        assert f"drew {path}" in out
+        text = "".join(ElementTree.parse(path).getroot().itertext())
+        assert "naïve 猫" in text
+        assert "[red]$x^2$ <script>" in text  # as it is, not as a formula
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
+        "class-frequencies.svg",
+        "co-occurrence.svg",
+    ]
+
+
+@pytest.mark.parametrize("num_classes", [10, 80, 400])
+def test_pictures_name_as_many_classes_as_can_be_read(tmp_path: Path, num_classes: int) -> None:
+    shares = np.geomspace(0.5, 0.005, num_classes)
+    targets = torch.from_numpy(
+        (np.random.default_rng(0).random((4000, num_classes)) < shares).astype(np.int8)
+    )
+    split = Split(torch.zeros(4000, 1), targets)
+    classes = tuple(f"class number {c}" for c in range(num_classes))
+    paths = draw_pictures(Dataset("a", classes, split, None, split, load("digits").encoder), tmp_path)
+    for path in paths:
+        labels = [
+            element.text
+            for element in ElementTree.parse(path).getroot().iter()
+            if element.text and element.text.startswith("class number")
+        ]
+        axes = 2 if "co-occurrence" in path.name else 1
+        assert len(labels) == axes * (num_classes if num_classes <= 100 else 100)
+        assert path.stat().st_size < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [("", "cannot be read as a table"), ("x,tag_a\n1,7\n2,0\n", "has 7.0 for class 'tag_a' in row 0")],
+)
+def test_bad_files_end_with_2(tmp_path: Path, content: str, sentence: str, capsys) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    assert main(["data", str(tmp_path / "a.csv"), "--labels", "tag_*"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert sentence in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_flags_of_users_files(real_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = real_data / "goemotions"
+    out = run(
+        capsys,
+        *(folder / "dev.tsv", "--no-header", "--text", "0", "--label-column", "1"),
+        *("--classes", folder / "labels.txt", "--format", "json"),
+    )
+    content = json.loads(out)
+    assert content["splits"]["train"]["classes"][0]["class"] == "neutral"
+    assert sum(split["samples"] for split in content["splits"].values()) == 5426

@@ -1,0 +1,129 @@
+"""The command line as a whole: help without torch, suggestions, one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tailmask import __version__, cli
+from tailmask.cli import COMMANDS, main
+from tailmask.errors import UserError
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch):
+    """Replaces what a command does, so that what becomes of its errors can be seen."""
+
+    def replace(function) -> int:
+        monkeypatch.setattr(cli, "_run", lambda name, arguments: function())
+        return main(["data"])
+
+    return replace
+
+
+def raising(error: BaseException):
+    def function() -> None:
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_help_lists_every_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    for name, command in COMMANDS.items():
+        assert f"  {name}" in out
+        assert command.help in out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"tailmask {__version__}\n"
+
+
+def test_help_is_fast_and_imports_no_torch() -> None:
+    code = "import sys; from tailmask.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
+    seconds = []
+    for _ in range(3):  # the best of three: other tests run beside this one
+        start = time.perf_counter()
+        assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.5
+
+
+def test_unknown_commands_get_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dta"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == "tailmask: there is no command 'dta': did you mean 'data'?\n"
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["data", "--rhoo", "3"], "there is no option --rhoo: did you mean '--rho'?"),
+        (["data", "digits", "--rho", "many"], "--rho takes a number, got 'many'"),
+        (["data", "digits", "--rho", "0.1"], "--rho must be 1 or more, got 0.1"),
+        (["data", "digits", "--format", "xml"], "--format takes one of"),
+        (["data", "digitz"], "there is no data set and no file called 'digitz': did you mean 'digits'?"),
+    ],
+)
+def test_mistakes_get_one_sentence(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"tailmask: {sentence}")
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_interrupted(command) -> None:
+    assert command(raising(KeyboardInterrupt())) == 130
+
+
+def test_users_errors(command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(raising(UserError("do this instead"))) == 2
+    assert capsys.readouterr().err == "tailmask: do this instead\n"
+    command(raising(UserError("a class called \x1b[2J\r\nroot:")))
+    assert capsys.readouterr().err == "tailmask: a class called  [2J  root:\n"
+
+
+def test_our_own_value_errors_are_sentences_and_others_are_not(
+    command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tailmask.data.longtail import long_tail_counts
+
+    assert command(lambda: long_tail_counts(5, 3, 0.0)) == 2
+    assert capsys.readouterr().err.startswith("tailmask: rho must be 1 or more")
+    with pytest.raises(ValueError, match="invalid literal"):  # a bug, which needs its traceback
+        command(lambda: int("x"))
+
+
+def test_what_the_system_refuses(command, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(lambda: (tmp_path / "gone" / "a").write_text("x")) == 2
+    assert capsys.readouterr().err == f"tailmask: No such file or directory: {tmp_path / 'gone' / 'a'}\n"
+    assert command(raising(OSError(28, "No space left on device"))) == 2
+    assert capsys.readouterr().err == "tailmask: No space left on device\n"
+
+
+def test_warnings_are_one_line(command, capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert command(lambda: warnings.warn("be careful", stacklevel=1)) == 0
+    assert capsys.readouterr().err == "tailmask: warning: be careful\n"
+
+
+def test_a_reader_that_leaves_early() -> None:
+    code = "import sys; from tailmask.cli import main; sys.exit(main(['data']))"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert b"Traceback" not in process.stderr.read()
+    process.stderr.close()
+    process.wait()

@@ -1,0 +1,79 @@
+"""Loading by name or path, and choices that make no sense."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tailmask.data import NAMED, DataOptions, load
+from tailmask.errors import UserError
+
+
+def test_unknown_names_get_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match="no data set and no file called 'multimnst': did you mean 'multimnist'"
+    ):
+        load("multimnst")
+    with pytest.raises(UserError, match="choose from digits, multimnist"):
+        load(str(tmp_path / "gone.csv"))
+
+
+def test_files_of_no_known_kind(tmp_path: Path) -> None:
+    (tmp_path / "a.xlsx").write_bytes(b"")
+    with pytest.raises(UserError, match=r"a\.xlsx is of no kind that can be read: take one of \.csv"):
+        load(tmp_path / "a.xlsx")
+    with pytest.raises(UserError, match="is a folder without one pair"):
+        load(tmp_path)
+    options = DataOptions(test_file=tmp_path / "gone.csv", labels="l")
+    (tmp_path / "a.csv").write_text("x,l\n1,0\n2,1\n")
+    with pytest.raises(UserError, match=r"there is no file .*gone\.csv"):
+        load(tmp_path / "a.csv", options)
+
+
+@pytest.mark.parametrize(
+    ("choice", "sentence"),
+    [
+        ({"test": 1.0}, "--test must be a share of the rows such as 0.2, got 1"),
+        ({"validation": -0.1}, "--validation must be a share"),
+        ({"rho": 0.5}, "--rho must be 1 or more, got 0.5"),
+        ({"rho": float("nan")}, "--rho must be 1 or more, got nan"),
+        ({"image_size": 0}, "--image-size must be 1 or more"),
+        ({"text_buckets": -4}, "--text-buckets must be 1 or more"),
+        ({"data_seed": -1}, "--data-seed must be 0 or more"),
+        ({"separator": ""}, "--separator must not be empty"),
+    ],
+)
+def test_choices_that_make_no_sense(choice: dict, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        DataOptions(**choice)
+
+
+def test_every_option_is_in_one_group_and_has_a_help_text() -> None:
+    listed = [name for names in DataOptions.GROUPS.values() for name in names]
+    fields = [field.name for field in dataclasses.fields(DataOptions)]
+    assert sorted(listed) == sorted(fields)
+    for name in fields:
+        assert f"        {name}: " in DataOptions.__doc__
+
+
+def test_sources_are_plain_json(tmp_path: Path) -> None:
+    dataset = load("digits")
+    assert json.loads(json.dumps(dataset.source)) == dataset.source
+    (tmp_path / "a.csv").write_text("x,l\n" + "".join(f"{i},{i % 2}\n" for i in range(40)))
+    source = load(tmp_path / "a.csv", DataOptions(labels="l", data_dir=tmp_path)).source
+    assert json.loads(json.dumps(source)) == source
+    assert source["options"] == {"labels": "l"}
+
+
+def test_the_options_cost_no_torch() -> None:
+    code = "import sys, tailmask.data; sys.exit('torch' in sys.modules or 'polars' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_named_set_has_a_line_of_help() -> None:
+    assert all(named.help and ":" in named.function for named in NAMED.values())
