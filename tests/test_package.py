@@ -21,7 +21,7 @@ LAYERS = [
     {"data", "models"},
     {"method"},
     {"training"},
-    {"analysis"},
+    {"analysis", "inference"},
     {"report"},
     {"study"},
     {"cli"},

@@ -1,0 +1,76 @@
+"""`tailmask predict`: labels and probabilities for new inputs, from a finished run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tailmask.inference import Predictor
+
+__all__ = ["predict"]
+
+
+def predict(
+    run: Path,
+    input: Path,
+    /,
+    *,
+    out: Path,
+    thresholds: Literal["tuned"] | float | None = None,
+    prior_shift: bool = False,
+    id: str | None = None,
+    model: str | None = None,
+    force: bool = False,
+) -> None:
+    """Predict labels for new inputs: for each the labels, and the probability of every class.
+
+    Args:
+        run: folder of a finished run, or a .safetensors file exported from one
+        input: file of the kind that the run was trained on, without labels; for images also a folder
+        out: file to write: .csv, .parquet or .jsonl
+        thresholds: probability from which on a label is predicted: a number such as 0.5, or 'tuned' for those
+            that were fitted on validation data; left out, tuned where the run has them, else 0.5
+        prior_shift: turn probabilities back to how frequent classes are in the data (runs of plm)
+        id: column that tells rows apart, or array of an .npz file; left out, the paths of images, else row
+            numbers from 0
+        model: import path package.module:factory, for a run with a network of your own
+        force: write over a file that is there
+    """
+    import torch
+
+    from tailmask.inference import Predictor, write_predictions
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    predictor = Predictor.load(
+        run, thresholds=thresholds, prior_shift=prior_shift, model=model, device=device
+    )
+    with _row_count(f"predicting for {input.name}") as progress:
+        number = write_predictions(predictor, input, out, id_column=id, force=force, progress=progress)
+    print(f"{out}: {number} rows, {_decision(predictor, thresholds)}")
+
+
+def _decision(predictor: Predictor, asked: Literal["tuned"] | float | None) -> str:
+    """How labels were decided, which nobody should have to guess."""
+    if predictor.thresholds is None:
+        return "each with its most probable label"
+    if asked in (None, "tuned") and predictor.description.thresholds is not None:
+        return "labels by the thresholds that were tuned on validation data"
+    return f"labels from a probability of {predictor.thresholds[0]:g} on"
+
+
+@contextlib.contextmanager
+def _row_count(title: str) -> Iterator[Callable[[int], None]]:
+    """A count of rows on the error stream, if that is a terminal; how many there will be is not known."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:.0f} rows"))
+    console = Console(stderr=True)
+    with Progress(
+        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda number: bar.update(task, completed=number)

@@ -1,0 +1,69 @@
+"""What tells the rows of an output apart: a column of the input, the paths of images, or row numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tailmask.data.encoders import Encoder
+from tailmask.data.frames import TABLES, frame_pieces
+from tailmask.data.image_encoder import SUFFIXES, ImageEncoder
+from tailmask.data.manifest import listed_images
+from tailmask.data.npz import Npz
+from tailmask.data.table_encoder import TableEncoder
+from tailmask.errors import UserError, require
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["identifiers"]
+
+
+def identifiers(
+    path: Path, encoder: Encoder, batch_size: int, *, column: str | None = None
+) -> tuple[str, Iterator[pl.Series] | None]:
+    """What tells the samples apart that `encoder` reads from a file: its name, and `batch_size` at a time.
+
+    It is the input's own `column` where one is named, and the paths where the input lists images; else there
+    is nothing but the number of a `row`, which None stands for.
+    """
+    if column is not None:
+        return column, _column(path, encoder, batch_size, column)
+    if isinstance(encoder, ImageEncoder) and path.suffix.lower() != ".npz":
+        return "path", _paths(path, batch_size)
+    return "row", None
+
+
+def _column(path: Path, encoder: Encoder, batch_size: int, column: str) -> Iterator[pl.Series]:
+    polars = require("polars", extra="tables")
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        file = Npz(path)
+        file.require(column, "--id")
+        for values in file.rows(column, batch_size):
+            if values.ndim != 1:
+                raise UserError(f"{path}: {column!r} must hold one value a row, got shape {values.shape[1:]}")
+            yield polars.Series(column, values)
+    elif suffix in TABLES:
+        # In a text file 007 is not 7; the other formats know what they hold.
+        types: dict[str, Any] = {column: polars.String} if suffix in (".csv", ".tsv") else {}
+        header = encoder.header if isinstance(encoder, TableEncoder) else True
+        for frame in frame_pieces(path, batch_size, columns=[column], types=types, header=header):
+            yield frame[column]
+    else:
+        raise UserError(f"{path} has no columns or arrays to take --id {column} from")
+
+
+def _paths(path: Path, batch_size: int) -> Iterator[pl.Series]:
+    """Paths as the list gives them, or as seen from the folder."""
+    polars = require("polars", extra="tables")
+    if path.is_dir():
+        files = sorted(inner for inner in path.iterdir() if inner.suffix.lower() in SUFFIXES)
+        names = [file.name for file in files]
+    elif path.suffix.lower() in SUFFIXES:
+        names = [path.name]
+    else:
+        names = [str(file.relative_to(path.parent)) for file in listed_images(path)]
+    for start in range(0, len(names), batch_size):
+        yield polars.Series("path", names[start : start + batch_size])

@@ -1,0 +1,179 @@
+"""A finished run's model, ready for new inputs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from tailmask.data.encoders import Encoder
+from tailmask.errors import UserError, require
+from tailmask.inference.classifier import Classifier
+from tailmask.training.run import Run
+
+if TYPE_CHECKING:
+    from tailmask.training.weights import ModelDescription
+
+__all__ = ["Predictor"]
+
+# Numbers in a batch of inputs: small enough for the activations of large images, large enough to be fast.
+BATCH_NUMBERS = 2**22
+LARGEST_BATCH = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """The model of a finished run: from inputs to probabilities, and from those to labels.
+
+    >>> Predictor.load("no-such-run")
+    Traceback (most recent call last):
+    tailmask.errors.UserError: no-such-run is not a run: it has no run.json
+    """
+
+    classifier: Classifier
+    description: ModelDescription
+    thresholds: Tensor | None  # (C,), on the probabilities; None where each sample has one label
+    device: torch.device
+
+    @classmethod
+    def load(
+        cls,
+        run: Path | str,
+        *,
+        thresholds: Literal["tuned"] | float | None = None,
+        prior_shift: bool = False,
+        model: str | None = None,
+        device: torch.device | str = "cpu",
+    ) -> Predictor:
+        """Load the model in a run folder, or in a safetensors file that was exported from one.
+
+        Nothing is unpickled. A network of your own is built by importing its code, so `model` must name it
+        again: a file alone never decides what code is run.
+
+        Args:
+            run: The run's folder, or the file.
+            thresholds: From which probability on a label is predicted: one number for all classes, or
+                "tuned" for those that were fitted on validation data. None takes the tuned ones where the
+                run has them, else the one that its recipe evaluates at (0.5).
+            prior_shift: Whether to turn probabilities back to the data's own prior. Tuned thresholds move
+                along, so that the labels stay what they were tuned to be.
+            model: The import path `package.module:factory` of a network of your own.
+            device: Where to compute.
+        """
+        require("safetensors", extra="cli")
+        from tailmask.training.weights import load_model
+
+        run = Path(run)
+        network, description = load_model(_model_file(run), model=model)
+        shift = _prior_shift(description, run) if prior_shift else None
+        classifier = Classifier(
+            network,
+            activation=description.activation,
+            logit_scale=description.logit_scale,
+            prior_shift=shift,
+        ).eval()
+        if len(description.shape) == 3:  # images: what convolutions on the CPU want
+            classifier = classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        try:
+            classifier = classifier.to(device)
+        except (RuntimeError, AssertionError) as error:  # torch without CUDA fails an assertion
+            raise UserError(f"the device {str(device)!r} cannot be used: {error}") from error
+        return cls(
+            classifier, description, _thresholds(description, thresholds, shift, run), torch.device(device)
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the probabilities."""
+        return self.description.classes
+
+    @functools.cached_property
+    def encoder(self) -> Encoder:
+        """What turns raw files into inputs, as it was fitted on the training data."""
+        return Encoder.from_json(self.description.encoder)
+
+    @torch.inference_mode()
+    def predict_proba(self, inputs: Tensor) -> Tensor:
+        """Probabilities (B, C) of encoded inputs (B, …), on the CPU."""
+        expected = self.description.shape
+        if tuple(inputs.shape[1:]) != expected:
+            raise ValueError(
+                f"inputs must have shape (B, {', '.join(map(str, expected))}), got {tuple(inputs.shape)}"
+            )
+        probabilities: Tensor = self.classifier(inputs.to(self.device))[0]
+        return probabilities.cpu()
+
+    def decide(self, probabilities: Tensor) -> Tensor:
+        """Which labels are predicted (B, C): the most probable one, or those that reach their threshold."""
+        if self.thresholds is None:
+            best = probabilities.argmax(dim=1, keepdim=True)
+            return torch.zeros_like(probabilities, dtype=torch.bool).scatter_(1, best, True)
+        return probabilities >= self.thresholds
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Which labels are predicted (B, C) for encoded inputs (B, …)."""
+        return self.decide(self.predict_proba(inputs))
+
+    def batches(self, path: Path | str, batch_size: int | None = None) -> Iterator[Tensor]:
+        """Encoded inputs (B, …) of the samples in a file, read piece by piece."""
+        path = Path(path)
+        if not path.exists():
+            raise UserError(f"there is no file {path} to predict for")
+        return self.encoder.batches(path, batch_size or self.batch_size)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples that are read and predicted at once, fewer the larger they are."""
+        return max(1, min(LARGEST_BATCH, BATCH_NUMBERS // max(1, torch.Size(self.description.shape).numel())))
+
+
+def _model_file(path: Path) -> Path:
+    if path.is_file():
+        return path
+    run = Run(path)
+    if not run.exists:
+        raise UserError(f"{path} is not a run: it has no run.json")
+    if not run.is_complete:
+        raise UserError(f"{path} is not complete: run the same `tailmask train` command to finish it")
+    file = path / "model.safetensors"
+    if not file.is_file():
+        raise UserError(f"{path} has no model.safetensors, which holds the weights: was it removed?")
+    return file
+
+
+def _prior_shift(description: ModelDescription, run: Path) -> Tensor:
+    if description.prior_shift is None:
+        raise UserError(
+            f"{run} has no prior shift: it was trained with {description.method!r}, and only masking (plm) "
+            "over a loss that keeps probabilities, such as bce, has one"
+        )
+    return torch.tensor(description.prior_shift)
+
+
+def _thresholds(
+    description: ModelDescription,
+    asked: Literal["tuned"] | float | None,
+    shift: Tensor | None,
+    run: Path,
+) -> Tensor | None:
+    if description.single_label:
+        if asked is not None:
+            raise UserError(
+                f"{run} predicts one label a sample, the most probable one: thresholds do not apply"
+            )
+        return None
+    if asked == "tuned" and description.thresholds is None:
+        raise UserError(f"{run} has no tuned thresholds, as it had no validation data: choose a number")
+    if isinstance(asked, float | int):
+        if not 0 < asked < 1:
+            raise UserError(f"a threshold must lie between 0 and 1, got {asked}")
+        return torch.full((len(description.classes),), float(asked))
+    if description.thresholds is None:
+        return torch.full((len(description.classes),), description.threshold)
+    tuned = torch.tensor(description.thresholds)
+    return tuned if shift is None else (tuned.double().logit() + shift).sigmoid().float()
