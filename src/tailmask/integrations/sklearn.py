@@ -1,0 +1,278 @@
+"""Partial Label Masking as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped]
+from sklearn.utils import check_consistent_length, check_random_state  # type: ignore[import-untyped]
+from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped]
+from sklearn.utils.validation import (  # type: ignore[import-untyped]
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+from torch import Tensor
+
+from tailmask import losses
+from tailmask.calibration import fit_thresholds
+from tailmask.errors import listing, nearest
+from tailmask.integrations.tabular.labels import Labels, is_multilabel
+from tailmask.integrations.tabular.network import Perceptron
+from tailmask.integrations.tabular.training import Rows, Training
+from tailmask.masking import PartialLabelMasking
+
+__all__ = ["PLMClassifier"]
+
+_LOSSES: dict[str, Callable[[], Any]] = {
+    "bce": lambda: None,  # PLM's own, which is the fastest
+    "focal": lambda: losses.FocalLoss(reduction="none"),
+    "asl": lambda: losses.AsymmetricLoss(reduction="none"),
+}
+
+
+class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Multi-layer perceptron trained with Partial Label Masking, for imbalanced classes.
+
+    For multi-label targets (a column of 0 and 1 for each label, −1 or NaN where unknown) and for one class a
+    sample, of two or more. With `rate=0` it is a plain perceptron, so a grid over `rate` says whether masking
+    helps. Features should be scaled as for any perceptron.
+
+    >>> X, Y = np.eye(4), np.array([[1, 0], [1, 0], [1, 1], [0, 1]])
+    >>> PLMClassifier(max_epochs=200, random_state=0).fit(X, Y).predict(X)
+    array([[1, 0],
+           [1, 0],
+           [1, 1],
+           [0, 1]])
+
+    Args:
+        rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and 0.1 for `adapt="rate"`.
+        loss: "bce", "focal", "asl", or an elementwise loss (logits, targets) → (N, C).
+        adapt, initial_ratio, ratio_range, expected: As in `PartialLabelMasking`. `adapt="rate"` takes its
+            statistics from a part of the data that it holds out.
+        hidden_layer_sizes: Width of each hidden layer; () is a linear model.
+        max_epochs: Passes over the data.
+        batch_size: Samples a step.
+        learning_rate, weight_decay: Of AdamW.
+        thresholds: Probability from which on a label is predicted, or "tuned": fitted for F1 on a part of the
+            data that is held out. For multi-label targets, and for the second of two classes.
+        early_stopping: Hold out a part of the data, stop when its mean F1 over classes has not risen for
+            `n_iter_no_change` epochs, and take the best epoch's weights.
+        validation_fraction: Share of the data that is held out where something needs it.
+        n_iter_no_change: Patience of `early_stopping`, in epochs.
+        random_state: Seed of the initial weights, the order of the samples, the masks and the held-out part.
+
+    Attributes:
+        classes_: Classes of y; column numbers for multi-label targets.
+        criterion_: The `PartialLabelMasking` after training; `criterion_.target_ratio` are the ratios.
+        thresholds_: Thresholds of the classes.
+        loss_curve_, ratio_curve_: Mean loss, and ratios (C,), of each epoch.
+        validation_scores_: Mean F1 of each epoch on what is held out, with `early_stopping`.
+        n_iter_: Number of epochs.
+    """
+
+    def __init__(
+        self,
+        *,
+        rate: float | None = None,
+        loss: str | Callable[[Tensor, Tensor], Tensor] = "bce",
+        adapt: Literal["divergence", "rate"] | Callable[[Tensor], Tensor] = "divergence",
+        initial_ratio: Literal["class", "mean", "min", "max"] | Tensor = "class",
+        ratio_range: tuple[float, float] | None = None,
+        expected: bool = False,
+        hidden_layer_sizes: Sequence[int] = (100,),
+        max_epochs: int = 100,
+        batch_size: int = 64,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 1e-4,
+        thresholds: float | Literal["tuned"] = 0.5,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        random_state: Any = None,
+    ) -> None:
+        self.rate = rate
+        self.loss = loss
+        self.adapt = adapt
+        self.initial_ratio = initial_ratio
+        self.ratio_range = ratio_range
+        self.expected = expected
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.thresholds = thresholds
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on X (N, F), dense or sparse, and y, classes (N,) or labels (N, C).
+
+        Sample weights count a sample more or less, in the loss and in the class ratios.
+        """
+        X, y = self._validate(X, y, reset=True)
+        labels = Labels.of(y)
+        rows = self._weigh(X, labels.encode(y), sample_weight)
+        generator = self._start(labels)
+        held = None
+        if self._needs_held_out_rows():
+            rows, held = rows.split(self.validation_fraction, generator)
+        self._training = self._begin(rows, generator)
+        patience = self.n_iter_no_change if self.early_stopping else None
+        self._training.run(rows, held, max_epochs=self.max_epochs, patience=patience)
+        return self._finish(held)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Train for one epoch on X and y, then move the ratios once; class ratios are of all data so far.
+
+        The first call names all `classes` where y is one class a sample and may lack some of them. Nothing is
+        held out, so `early_stopping`, `thresholds="tuned"` and `adapt="rate"` need `fit`.
+        """
+        if self._needs_held_out_rows():
+            raise ValueError('early_stopping, thresholds="tuned" and adapt="rate" hold rows out: call fit')
+        is_first = not hasattr(self, "_training")
+        X, y = self._validate(X, y, reset=is_first)
+        labels = (
+            Labels.of(y if classes is None or is_multilabel(y) else classes) if is_first else self._labels
+        )
+        rows = self._weigh(X, labels.encode(y), sample_weight)
+        if is_first:
+            self._training = self._begin(rows, self._start(labels))
+        else:
+            self._training.add_class_counts(rows.class_counts())
+        self._training.run_epoch(rows)
+        return self._finish(None)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Logits (N, C), or for two classes (N,), positive where the second one is the likelier."""
+        logits = self._logits(X)
+        if not self._labels.binary:
+            return logits.numpy()
+        log_p = torch.nn.functional.logsigmoid(logits)
+        return (log_p[:, 1] - log_p[:, 0]).numpy()
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (N, C): of each label by itself, or of the classes, which sum to one.
+
+        They hold under the ratios that the network was trained at, not under the data's own.
+        """
+        return self._probabilities(self._logits(X)).numpy()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels (N, C) of 0 and 1, or the class (N,) of each sample."""
+        logits = self._logits(X)
+        probabilities = self._probabilities(logits).numpy()
+        if self._labels.multilabel:
+            return (probabilities >= self.thresholds_).astype(np.int64)
+        index = logits.argmax(dim=1).numpy()
+        if self._labels.binary:
+            index = (probabilities[:, 1] >= self.thresholds_[1]).astype(np.int64)
+        classes: np.ndarray = self._labels.classes[index]
+        return classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        options = {"accept_sparse": "csr", "dtype": np.float32, "reset": reset}
+        if not is_multilabel(y):
+            X, y = validate_data(self, X, y, **options)
+            check_classification_targets(y)
+            return X, y
+        X = validate_data(self, X, **options)  # scikit-learn would refuse labels that are unknown
+        check_consistent_length(X, y)
+        return X, y
+
+    def _weigh(self, X: Any, targets: Tensor, sample_weight: Any) -> Rows:
+        if sample_weight is None:
+            return Rows(X, targets, None)
+        return Rows.weighted(X, targets, _check_sample_weight(sample_weight, X, ensure_non_negative=True))
+
+    def _needs_held_out_rows(self) -> bool:
+        return bool(self.early_stopping or self.thresholds == "tuned" or self.adapt == "rate")
+
+    def _start(self, labels: Labels) -> torch.Generator:
+        self._check_options(labels)
+        self._labels = labels
+        self.classes_ = labels.classes
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return torch.Generator().manual_seed(seed)
+
+    def _begin(self, rows: Rows, generator: torch.Generator) -> Training:
+        loss = _LOSSES[self.loss]() if isinstance(self.loss, str) else self.loss
+        self.criterion_ = PartialLabelMasking(
+            rows.class_counts(),
+            loss=loss,
+            rate=self.rate,
+            adapt=self.adapt,
+            initial_ratio=self.initial_ratio,
+            ratio_range=self.ratio_range,
+            record=self.adapt != "rate",
+            expected=self.expected,
+            generator=generator,
+        )
+        hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=np.int64)).tolist()
+        sizes = [rows.features.shape[1], *hidden, rows.targets.shape[1]]
+        return Training(
+            Perceptron(sizes, generator),
+            self.criterion_,
+            rate=self.learning_rate,
+            decay=self.weight_decay,
+            batch_size=self.batch_size,
+            single_label=not self._labels.multilabel,
+            generator=generator,
+        )
+
+    def _finish(self, held: Rows | None) -> Self:
+        training = self._training
+        self.loss_curve_ = training.losses
+        self.ratio_curve_ = torch.stack(training.ratios).numpy()
+        self.n_iter_ = len(training.losses)
+        self.validation_scores_ = training.scores
+        self.thresholds_ = np.full(len(self.classes_), 0.5 if self.thresholds == "tuned" else self.thresholds)
+        if held is not None and self.thresholds == "tuned":
+            columns = slice(1, None) if self._labels.binary else slice(None)
+            probabilities = self._probabilities(training.network.predict(held.features))
+            fitted = fit_thresholds(probabilities[:, columns], held.targets[:, columns])
+            self.thresholds_[columns] = fitted.numpy()
+        return self
+
+    def _logits(self, X: Any) -> Tensor:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=False)
+        return self._training.network.predict(X)
+
+    def _probabilities(self, logits: Tensor) -> Tensor:
+        if self._labels.multilabel:
+            return logits.sigmoid()
+        # The outputs, each a class against the others, scaled to sum to one.
+        return torch.nn.functional.logsigmoid(logits).softmax(dim=1)
+
+    def _check_options(self, labels: Labels) -> None:
+        if isinstance(self.loss, str) and self.loss not in _LOSSES:
+            raise ValueError(f"loss is not {self.loss!r}: {nearest(self.loss, _LOSSES)}")
+        for name in ("max_epochs", "batch_size", "n_iter_no_change"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} must be an integer of 1 or more, got {value!r}")
+        for name in ("validation_fraction", "thresholds"):
+            value = getattr(self, name)
+            if value != "tuned" and not (isinstance(value, Real) and 0 < float(value) < 1):
+                raise ValueError(f"{name} must lie between 0 and 1, got {value!r}")
+        if not labels.multilabel and len(labels.classes) > 2 and self.thresholds != 0.5:
+            raise ValueError(
+                f"thresholds are for multi-label targets or two classes, got {len(labels.classes)} classes, "
+                "of which the one with the highest output is predicted: leave them at 0.5"
+            )
+        if len(labels.classes) < 2:
+            raise ValueError(f"y must have two classes or more, got one class: {listing(labels.classes)}")

@@ -1,0 +1,147 @@
+"""Epochs over rows of features: the loop that the estimator's `fit` is made of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from tailmask.functional import class_ratio
+from tailmask.integrations.tabular.holdout import hold_out
+from tailmask.integrations.tabular.network import Adam, Perceptron, take_rows
+from tailmask.masking import PartialLabelMasking
+from tailmask.metrics import average_precision, confusion
+
+__all__ = ["Rows", "Training"]
+
+
+class Rows(NamedTuple):
+    """Samples to train on or to hold out.
+
+    >>> rows = Rows(torch.eye(2).numpy(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]), torch.tensor([0.5, 1.5]))
+    >>> rows.class_counts()
+    tensor([[1500,  500],
+            [ 500,    0]])
+    """
+
+    features: Any  # array or CSR matrix (N, F) in float32
+    targets: Tensor  # (N, C) 0, 1, and −1 where unknown
+    weights: Tensor | None  # (N,)
+
+    @classmethod
+    def weighted(cls, features: Any, targets: Tensor, weights: Any) -> Rows:
+        """Rows with weights scaled to a mean of one; those with the weight zero are left out."""
+        weights = torch.as_tensor(weights, dtype=torch.float64)
+        index = weights.nonzero().flatten()
+        if not len(index):
+            raise ValueError("sample_weight must have a number above 0, got only zeros")
+        return cls(features, targets, (weights / weights[index].mean()).float()).at(index)
+
+    def at(self, index: Tensor) -> Rows:
+        """The rows with these indices."""
+        weights = None if self.weights is None else self.weights[index]
+        return Rows(self.features[index.numpy()], self.targets[index], weights)
+
+    def split(self, fraction: float, generator: torch.Generator) -> tuple[Rows, Rows]:
+        """The rows that stay, and those that are held out."""
+        kept, held = hold_out(self.targets, fraction, generator)
+        if not len(held):
+            raise ValueError(
+                f"{len(self.targets)} samples are too few to hold some out: raise validation_fraction"
+            )
+        return self.at(kept), self.at(held)
+
+    def class_counts(self) -> Tensor:
+        """Negatives and positives of each class (2, C); with weights, their sums in thousandths."""
+        labels = torch.stack([self.targets == 0, self.targets == 1])  # (2, N, C)
+        if self.weights is None:
+            return labels.sum(dim=1)
+        return (1000 * self.weights.double() @ labels.double()).round().to(torch.int64)
+
+
+class Training:
+    """A network in training, with its criterion, its optimiser and its history.
+
+    Args:
+        network: What is trained.
+        criterion: Its loss; one with `record=False` gets its statistics from what is held out.
+        rate, decay: Learning rate and weight decay.
+        batch_size: Rows a step.
+        single_label: Whether a sample has one class, the one with the highest output.
+        generator: Source of the order of the rows and of the masks.
+    """
+
+    def __init__(
+        self,
+        network: Perceptron,
+        criterion: PartialLabelMasking,
+        *,
+        rate: float,
+        decay: float,
+        batch_size: int,
+        single_label: bool,
+        generator: torch.Generator,
+    ) -> None:
+        self.network = network
+        self.criterion = criterion
+        self.optimizer = Adam(list(network.parameters()), rate=rate, decay=decay)
+        self.batch_size = batch_size
+        self.single_label = single_label
+        self.generator = generator
+        self.losses: list[float] = []  # of each epoch
+        self.ratios: list[Tensor] = []  # (C,) that each epoch was trained at
+        self.scores: list[float] = []  # mean F1 on what is held out
+
+    def run(self, rows: Rows, held: Rows | None, *, max_epochs: int, patience: int | None) -> None:
+        """Train until the score on what is held out has not risen for `patience` epochs, if that is given."""
+        best = (-1.0, -1.0)
+        weights: dict[str, Tensor] = {}
+        for epoch in range(max_epochs):
+            self.run_epoch(rows, held)
+            if patience is None or held is None:
+                continue
+            score = self._score(held)
+            self.scores.append(score[0])
+            if score > best:
+                best, best_epoch = score, epoch
+                weights = {name: value.clone() for name, value in self.network.state_dict().items()}
+            elif epoch - best_epoch >= patience:
+                break
+        if weights:
+            self.network.load_state_dict(weights)
+
+    def run_epoch(self, rows: Rows, held: Rows | None = None) -> None:
+        """Train on all rows once, in a random order, then move the ratios."""
+        self.ratios.append(self.criterion.target_ratio.clone())
+        number = len(rows.targets)
+        order = torch.randperm(number, generator=self.generator)
+        total = torch.zeros(())
+        for start in range(0, number, self.batch_size):
+            index = order[start : start + self.batch_size]
+            logits = self.network(take_rows(rows.features, index.numpy()))
+            weights = None if rows.weights is None else rows.weights[index]
+            loss = self.criterion(logits, rows.targets[index], weights)
+            self.optimizer.step(torch.autograd.grad(loss, self.optimizer.parameters))
+            total += loss.detach() * len(index)
+        self.losses.append(float(total) / number)
+        if held is not None and not self.criterion.record:
+            self.criterion.update(self.network.predict(held.features), held.targets)
+        self.criterion.step()
+
+    def add_class_counts(self, class_counts: Tensor) -> None:
+        """Tell the criterion of more data; how its ratios relate to the data's stays."""
+        criterion = self.criterion
+        negatives, positives = criterion.class_counts + class_counts
+        relation = criterion.target_ratio / criterion.class_ratio
+        criterion.target_ratio.copy_(class_ratio(positives, negatives) * relation)
+        criterion.set_class_counts(positives, negatives)
+
+    def _score(self, held: Rows) -> tuple[float, float]:
+        """Mean F1 over the classes, and average precision, which rises already where F1 is still zero."""
+        logits = self.network.predict(held.features)
+        predictions = logits >= 0
+        if self.single_label:
+            predictions = torch.zeros_like(predictions).scatter_(1, logits.argmax(dim=1, keepdim=True), True)
+        f1 = confusion(predictions, held.targets).f1.mean()
+        return float(f1), float(average_precision(logits, held.targets).nanmean())

@@ -1,0 +1,327 @@
+"""The scikit-learn estimator: the gate of `check_estimator`, and oracles in plain torch and NumPy."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import make_multilabel_classification
+from sklearn.metrics import f1_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+from torch import nn
+
+from tailmask import PartialLabelMasking
+from tailmask.calibration import fit_thresholds
+from tailmask.integrations.sklearn import PLMClassifier
+from tailmask.integrations.tabular.holdout import hold_out
+
+NO_EQUIVALENCE = "a repeated sample and one of weight 2 come in other batches and meet other masks"
+
+
+def make_data(num_samples: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    X, Y = make_multilabel_classification(num_samples, 12, n_classes=4, n_labels=1, random_state=0)
+    return (X - X.mean(axis=0)) / X.std(axis=0), Y
+
+
+def quick(**options) -> PLMClassifier:
+    return PLMClassifier(**{"max_epochs": 5, "learning_rate": 0.01, "random_state": 0, "rate": 0.2} | options)
+
+
+@pytest.mark.filterwarnings("ignore:.*classes have no:UserWarning")
+def test_passes_scikit_learns_checks():
+    results = check_estimator(
+        PLMClassifier(max_epochs=20, learning_rate=0.01),
+        expected_failed_checks={
+            "check_sample_weight_equivalence_on_dense_data": NO_EQUIVALENCE,
+            "check_sample_weight_equivalence_on_sparse_data": NO_EQUIVALENCE,
+        },
+        on_skip=None,
+    )
+    assert sum(result["status"] == "passed" for result in results) > 55
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2])
+def test_equals_a_loop_in_torch(rate):
+    X, Y = make_data(50)
+    model = quick(rate=rate, expected=True, batch_size=50, hidden_layer_sizes=(7, 5), weight_decay=0.1).fit(
+        X, Y
+    )
+    start = quick(rate=rate, hidden_layer_sizes=(7, 5), learning_rate=1e-12, max_epochs=1).fit(X, Y)
+
+    network = nn.Sequential(nn.Linear(12, 7), nn.ReLU(), nn.Linear(7, 5), nn.ReLU(), nn.Linear(5, 4))
+    with torch.no_grad():
+        for parameter, initial in zip(
+            network.parameters(), start._training.network.parameters(), strict=True
+        ):
+            parameter.copy_(initial)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.01, weight_decay=0.1)
+    inputs, targets = torch.from_numpy(X).float(), torch.from_numpy(Y).float()
+    criterion = PartialLabelMasking.from_targets(targets, rate=rate, expected=True)
+    losses = []
+    for _ in range(5):
+        loss = criterion(network(inputs), targets)
+        loss.backward()
+        losses.append(loss.item())
+        optimizer.step()
+        optimizer.zero_grad()
+        criterion.step()
+    np.testing.assert_allclose(model.decision_function(X), network(inputs).detach(), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(model.criterion_.target_ratio, criterion.target_ratio, rtol=1e-4)
+    np.testing.assert_allclose(model.loss_curve_, losses, rtol=1e-4)
+    assert model.ratio_curve_.shape == (5, 4)
+    assert model.n_iter_ == 5
+
+
+def test_results_depend_on_the_seed_alone():
+    X, Y = make_data()
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    first = quick(early_stopping=True).fit(X, Y)
+    assert torch.get_rng_state().equal(state)
+    torch.manual_seed(2)
+    second = quick(early_stopping=True).fit(X, Y)
+    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+    other = quick(early_stopping=True, random_state=1).fit(X, Y)
+    assert not np.array_equal(first.predict_proba(X), other.predict_proba(X))
+
+
+def test_sparse_features_and_labels_are_the_same_as_dense():
+    X, Y = make_data()
+    X[np.abs(X) < 0.5] = 0
+    dense = quick(early_stopping=True).fit(X, Y)
+    for kind in (sparse.csr_array, sparse.csc_matrix):
+        model = quick(early_stopping=True).fit(kind(X), kind(Y))
+        np.testing.assert_array_equal(model.predict_proba(kind(X)), dense.predict_proba(X))
+
+
+def test_one_of_several_classes():
+    X, _ = make_data()
+    names = np.array(["ant", "bee", "cat"])
+    y = names[np.digitize(X[:, 0], [-0.3, 1.0])]
+    model = quick(max_epochs=30).fit(X, y)
+    assert model.classes_.tolist() == names.tolist()
+    probabilities = model.predict_proba(X)
+    assert probabilities.shape == (300, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict(X), names[probabilities.argmax(axis=1)])
+    outputs = 1 / (1 + np.exp(-model.decision_function(X)))
+    np.testing.assert_allclose(probabilities, outputs / outputs.sum(axis=1, keepdims=True))
+    assert model.score(X, y) > 0.9
+    np.testing.assert_array_equal(model.criterion_.class_counts[1], [(y == name).sum() for name in names])
+
+
+def test_one_of_two_classes():
+    X, _ = make_data()
+    y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0.9, "yes", "no")
+    model = quick(max_epochs=30, thresholds=0.3).fit(X, y)
+    second = model.predict_proba(X)[:, 1]
+    np.testing.assert_array_equal(model.predict(X), np.where(second >= 0.3, "yes", "no"))
+    scores = model.decision_function(X)
+    np.testing.assert_allclose(second, 1 / (1 + np.exp(-scores)))
+    assert model.ratio_curve_[-1, 0] != model.ratio_curve_[0, 0]  # two outputs, so that ratios can move
+    tuned = quick(max_epochs=30, thresholds="tuned").fit(X, y)
+    assert tuned.thresholds_[1] != 0.5
+    np.testing.assert_array_equal(
+        tuned.predict(X) == "yes", tuned.predict_proba(X)[:, 1] >= tuned.thresholds_[1]
+    )
+
+
+def held_out(model: PLMClassifier, Y: np.ndarray) -> np.ndarray:
+    """Which rows a fit has held out, drawn once more from its seed."""
+    seed = np.random.RandomState(model.random_state).randint(np.iinfo(np.int32).max)
+    generator = torch.Generator().manual_seed(seed)
+    return hold_out(torch.from_numpy(Y).float(), model.validation_fraction, generator)[1].numpy()
+
+
+@pytest.mark.parametrize(
+    "options", [{"early_stopping": True}, {"thresholds": "tuned"}, {"adapt": "rate", "rate": 0.1}]
+)
+def test_class_ratios_are_those_of_the_training_part(options):
+    X, Y = make_data()
+    model = quick(validation_fraction=0.25, **options).fit(X, Y)
+    held = held_out(model, Y)
+    assert 60 <= len(held) <= 90
+    kept = np.delete(Y, held, axis=0)
+    np.testing.assert_array_equal(model.criterion_.class_counts[1], kept.sum(axis=0))
+    np.testing.assert_array_equal(model.criterion_.class_counts[0], (1 - kept).sum(axis=0))
+
+
+def test_class_ratios_are_those_of_the_fold():
+    X, Y = make_data()
+    folds = list(KFold(3).split(X))
+    results = cross_validate(quick(), X, Y, cv=folds, return_estimator=True)
+    for (train, _), model in zip(folds, results["estimator"], strict=True):
+        np.testing.assert_array_equal(model.criterion_.class_counts[1], Y[train].sum(axis=0))
+
+
+def test_tuned_thresholds_are_those_of_the_held_out_rows():
+    X, Y = make_data()
+    model = quick(thresholds="tuned", validation_fraction=0.3).fit(X, Y)
+    held = held_out(model, Y)
+    probabilities = torch.from_numpy(model.predict_proba(X[held]))
+    expected = fit_thresholds(probabilities, torch.from_numpy(Y[held]))
+    np.testing.assert_allclose(model.thresholds_, expected, rtol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), model.predict_proba(X) >= model.thresholds_)
+    plain = quick(thresholds=0.25).fit(X, Y)
+    np.testing.assert_array_equal(plain.predict(X), plain.predict_proba(X) >= 0.25)
+
+
+def test_stops_early_and_keeps_the_best_epoch():
+    X, Y = make_data()
+    options = {"max_epochs": 200, "learning_rate": 0.05, "validation_fraction": 0.3, "n_iter_no_change": 4}
+    model = quick(early_stopping=True, **options).fit(X, Y)
+    assert 4 < model.n_iter_ < 200
+    assert len(model.validation_scores_) == model.n_iter_
+    best = int(np.argmax(model.validation_scores_))
+    assert model.n_iter_ >= best + 5
+    held = held_out(model, Y)
+    score = f1_score(Y[held], model.predict(X[held]), average="macro", zero_division=0)
+    assert score == pytest.approx(model.validation_scores_[best])
+    y = Y.argmax(axis=1)
+    assert len(quick(early_stopping=True).fit(X, y).validation_scores_) == 5
+
+
+def test_rate_adaptation_follows_the_held_out_rows():
+    X, Y = make_data()
+    model = quick(adapt="rate", rate=0.1, max_epochs=8, validation_fraction=0.3).fit(X, Y)
+    assert not model.criterion_.record
+    moved = np.abs(np.diff(np.log(model.ratio_curve_), axis=0)).max(axis=1) > 0
+    assert moved.tolist() == [False] * 5 + [True] * 2  # five epochs of warm-up
+
+
+def test_unknown_labels_count_nowhere():
+    X, Y = make_data()
+    unknown = np.random.default_rng(0).random(Y.shape) < 0.3
+    unknown[:20] = True  # samples without any known label
+    marked = np.where(unknown, -1, Y)
+    model = quick().fit(X, marked)
+    np.testing.assert_array_equal(model.criterion_.class_counts[1], (marked == 1).sum(axis=0))
+    np.testing.assert_array_equal(model.criterion_.class_counts[0], (marked == 0).sum(axis=0))
+    other = quick().fit(X, np.where(unknown, np.nan, Y))
+    np.testing.assert_array_equal(model.predict_proba(X), other.predict_proba(X))
+    quick(thresholds="tuned", early_stopping=True).fit(X, marked)
+
+
+def test_weights_of_zero_leave_samples_out():
+    X, Y = make_data()
+    weights = np.ones(300)
+    weights[::3] = 0
+    kept = weights > 0
+    weighted = quick().fit(X, Y, sample_weight=5 * weights)
+    without = quick().fit(X[kept], Y[kept])
+    np.testing.assert_allclose(weighted.predict_proba(X), without.predict_proba(X), rtol=1e-5)
+    np.testing.assert_allclose(weighted.criterion_.class_ratio, without.criterion_.class_ratio)
+    with pytest.raises(ValueError, match=r"only zeros|at least one non-zero"):
+        quick().fit(X, Y, sample_weight=np.zeros(300))
+
+
+def test_weights_count_in_the_class_ratios_and_the_loss():
+    X, Y = make_data()
+    weights = np.where(Y[:, 0] == 1, 3.0, 1.0)
+    model = quick(max_epochs=30, rate=0).fit(X, Y, sample_weight=weights)
+    expected = (weights @ Y) / (weights @ (1 - Y))
+    np.testing.assert_allclose(model.criterion_.class_ratio, expected, rtol=1e-4)
+    plain = quick(max_epochs=30, rate=0).fit(X, Y)
+    assert model.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.02
+
+
+def test_partial_fit_is_fit_epoch_by_epoch():
+    X, Y = make_data()
+    whole = quick(max_epochs=3).fit(X, Y)
+    parts = quick()
+    for _ in range(3):
+        parts.partial_fit(X, Y)
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), rtol=1e-4)
+    assert parts.criterion_.class_counts.sum() == 3 * Y.size
+    assert parts.n_iter_ == 3
+
+
+def test_partial_fit_goes_on_after_pickling():
+    X, Y = make_data()
+    model = quick().partial_fit(X, Y)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(
+        copy.partial_fit(X, Y).predict_proba(X), model.partial_fit(X, Y).predict_proba(X)
+    )
+
+
+def test_partial_fit_learns_classes_that_come_later():
+    X, _ = make_data()
+    y = np.digitize(X[:, 0], [-0.5, 0.8])
+    early = y < 2
+    model = quick(rate=0.0)
+    with pytest.warns(UserWarning, match="1 of 3 classes have no positives"):
+        model.partial_fit(X[early], y[early], classes=[0, 1, 2])
+    for _ in range(40):
+        model.partial_fit(X, y)
+    assert model.criterion_.keep.min() > 0.999  # nothing of the late class is masked
+    assert model.score(X, y) > 0.9
+    with pytest.raises(ValueError, match="must have the classes 0, 1, 2, got 7"):
+        model.partial_fit(X[:2], [0, 7])
+    with pytest.raises(ValueError, match="one column a label in all calls"):
+        model.partial_fit(X[:2], [[0, 1, 1], [0, 0, 1]])
+
+
+def test_works_in_pipelines_and_searches():
+    X, Y = make_data()
+    pipeline = make_pipeline(StandardScaler(), quick())
+    search = GridSearchCV(pipeline, {"plmclassifier__rate": [0.0, 0.2]}, scoring="f1_macro", cv=3)
+    search.fit(10 * X + 3, Y)
+    assert search.best_params_["plmclassifier__rate"] in (0.0, 0.2)
+    assert search.predict(10 * X + 3).shape == Y.shape
+    assert cross_val_score(quick(), X, Y, scoring="average_precision", cv=2).shape == (2,)
+    loss = nn.BCEWithLogitsLoss(reduction="none")
+    copy = clone(quick(loss=loss))
+    assert copy.get_params()["loss"] is not loss
+    copy.fit(X, Y)
+
+
+@pytest.mark.parametrize("loss", ["focal", "asl", nn.BCEWithLogitsLoss(reduction="none")])
+def test_other_losses(loss):
+    X, Y = make_data()
+    model = quick(loss=loss).fit(X, Y)
+    plain = quick().fit(X, Y)
+    same = isinstance(loss, nn.Module)
+    assert np.allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-4) == same
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "focl"}, "did you mean 'focal'"),
+        ({"max_epochs": 0}, "max_epochs must be an integer of 1 or more, got 0"),
+        ({"batch_size": 2.5}, "batch_size must be an integer"),
+        ({"validation_fraction": 1.0}, "validation_fraction must lie between 0 and 1"),
+        ({"thresholds": "tunde"}, "thresholds must lie between 0 and 1"),
+        ({"adapt": "rat"}, "did you mean 'rate'"),
+        ({"rate": -1.0}, "rate must be 0 or more"),
+        ({"validation_fraction": 0.001, "early_stopping": True}, "too few to hold some out"),
+    ],
+)
+def test_options_that_make_no_sense(options, message):
+    with pytest.raises(ValueError, match=message):
+        quick(**options).fit(*make_data())
+
+
+def test_targets_that_make_no_sense():
+    X, Y = make_data()
+    with pytest.raises(ValueError, match=r"must hold 0, 1, or -1 or NaN where unknown, got 2\.0"):
+        quick().fit(X, 2 * Y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        quick().fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="got one class: 1"):
+        quick().fit(X, np.ones(300))
+    with pytest.raises(ValueError, match="got 4 classes, of which the one with the highest output"):
+        quick(thresholds="tuned").fit(X, Y.argmax(axis=1))
+    with pytest.raises(ValueError, match="hold rows out: call fit"):
+        quick(early_stopping=True).partial_fit(X, Y)
+    model = quick().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="must have 4 columns, one a label, got 3"):
+        model.partial_fit(X, Y[:, :3])

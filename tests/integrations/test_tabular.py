@@ -1,0 +1,70 @@
+"""The estimator's parts, each against what it stands in for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailmask.integrations.tabular.holdout import hold_out
+from tailmask.integrations.tabular.network import Adam, Perceptron
+
+
+def test_adam_is_torchs_adamw():
+    generator = torch.Generator().manual_seed(0)
+    ours = [torch.randn(3, 2, generator=generator), torch.randn(3, generator=generator)]
+    theirs = [parameter.clone().requires_grad_() for parameter in ours]
+    optimizer, reference = (
+        Adam(ours, rate=0.05, decay=0.1),
+        torch.optim.AdamW(theirs, lr=0.05, weight_decay=0.1),
+    )
+    for _ in range(20):
+        gradients = [torch.randn(parameter.shape, generator=generator) for parameter in ours]
+        optimizer.step(gradients)
+        for parameter, gradient in zip(theirs, gradients, strict=True):
+            parameter.grad = gradient
+        reference.step()
+    torch.testing.assert_close(ours, [parameter.detach() for parameter in theirs])
+
+
+def test_weights_start_as_those_of_a_linear_layer():
+    network = Perceptron([400, 300, 5], torch.Generator().manual_seed(0))
+    weight = network.layers[0].weight
+    assert weight.abs().max() <= 0.05
+    assert weight.std().item() == pytest.approx(0.05 / 3**0.5, rel=0.01)
+    assert network.layers[1].bias.shape == (5,)
+
+
+def test_predictions_are_the_forward_pass_in_blocks(monkeypatch):
+    monkeypatch.setattr("tailmask.integrations.tabular.network._BLOCK", 4)
+    network = Perceptron([3, 6, 2], torch.Generator().manual_seed(0))
+    features = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
+    torch.testing.assert_close(network.predict(features).float(), network(torch.from_numpy(features)))
+
+
+@given(
+    seed=st.integers(0, 2**16),
+    fraction=st.floats(0.05, 0.5),
+    shares=st.lists(st.floats(0.01, 0.6), min_size=1, max_size=6),
+)
+def test_a_fair_share_of_every_class_is_held_out(seed, fraction, shares):
+    generator = torch.Generator().manual_seed(seed)
+    targets = (torch.rand(200, len(shares), generator=generator) < torch.tensor(shares)).float()
+    kept, held = hold_out(targets, fraction, generator)
+    assert sorted([*kept.tolist(), *held.tolist()]) == list(range(200))
+    positives, away = targets.sum(dim=0).tolist(), targets[held].sum(dim=0).tolist()
+    rarest = min(range(len(shares)), key=positives.__getitem__)
+    for index, (number, gone) in enumerate(zip(positives, away, strict=True)):
+        fair = max(0, min(int(fraction * number + 0.5), number - 1))
+        # The rarest class gets just its share; others may lose more, along with rarer ones.
+        assert gone == fair if index == rarest else gone >= fair
+        assert gone < number or number <= 1
+
+
+def test_one_class_a_sample_is_split_evenly():
+    indices = torch.arange(100) % 4
+    targets = torch.nn.functional.one_hot(indices, 4)
+    _, held = hold_out(targets, 0.2, torch.Generator().manual_seed(0))
+    assert targets[held].sum(dim=0).tolist() == [5, 5, 5, 5]
