@@ -49,8 +49,8 @@ def main() -> None:
         elif gamma == "93":
             os.kill(os.getpid(), signal.SIGKILL)
         elif gamma == "94":
-            emit({"event": "note", "text": f"waiting in {os.getpid()}"})
             try:
+                emit({"event": "note", "text": f"waiting in {os.getpid()}"})
                 time.sleep(60)
             except KeyboardInterrupt:
                 Path(task["folder"]).parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ import pytest
 from tailmask.errors import UserError
 from tailmask.study import process
 from tailmask.study.plan import Setting, plan_runs
-from tailmask.study.pool import Pool, default_jobs
+from tailmask.study.pool import Pool, choose_jobs
 
 FAIL, BREAK, DIE, WAIT = (f"focal:gamma={number}" for number in (91, 92, 93, 94))
 
@@ -23,6 +23,9 @@ class Heard:
 
     def __init__(self):
         self.finished_runs, self.notes, self.steps, self.began, self.ended = {}, [], [], None, 0
+
+    def prepare(self):
+        pass
 
     def begin(self, runs, *, complete):
         self.began = (len(runs), complete)
@@ -155,12 +158,15 @@ def test_an_interrupt_stops_the_workers(tmp_path):
     assert heard.ended == 1
 
 
-def test_default_jobs(monkeypatch):
+def test_jobs(monkeypatch):
     monkeypatch.setattr("tailmask.study.pool.num_gpus", lambda: 0)
     monkeypatch.setattr("tailmask.study.pool.num_cores", lambda: 64)
-    assert [default_jobs(number) for number in (1, 6, 100)] == [1, 6, 8]
+    assert [choose_jobs(None, num_runs=number) for number in (1, 6, 100)] == [1, 6, 8]
+    assert [choose_jobs(20, num_runs=number) for number in (1, 100)] == [1, 20]
     monkeypatch.setattr("tailmask.study.pool.num_gpus", lambda: 3)
-    assert default_jobs(100) == 3
+    assert choose_jobs(None, num_runs=100) == 3
+    with pytest.raises(UserError, match="--jobs must be 1 or more, got 0"):
+        choose_jobs(0, num_runs=3)
 
 
 def test_each_worker_gets_a_gpu_of_its_own(monkeypatch):

@@ -181,7 +181,7 @@ def test_ratios_stand_beside_the_papers_end_points(make, tmp_path):
     assert last["mean"] == pytest.approx(4 * start), "the made-up ratios double each epoch"
     assert factor["mean"] == pytest.approx(4)
     assert cells(made.result, "5")[0]["paper"] is None
-    assert len(made.figure.axes[0].lines) == 6
+    assert len(made.figure.axes[0].lines) == 10
 
 
 def test_class_wise_figures_are_ordered_by_frequency_and_say_what_gains(make, tmp_path):
@@ -205,11 +205,11 @@ def test_class_wise_figures_are_ordered_by_frequency_and_say_what_gains(make, tm
 
 
 def test_difficult_classes_have_many_samples_and_a_low_f1():
-    from tailmask.study.targets.scores import Scores, difficult_classes
+    from tailmask.study.targets.scores import Scores
 
     bce = ((50.0, 60.0), (15.0, 21.0), (30.0, 30.0), (5.0, 5.0))
     scores = Scores("", ("a", "b", "c", "d"), (9, 8, 2, 1), bce, bce)
-    assert difficult_classes(scores) == [1]
+    assert scores.difficult() == [1]
 
 
 def test_precision_at_the_head_and_recall_at_the_tail(make, tmp_path):

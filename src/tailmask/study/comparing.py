@@ -14,15 +14,20 @@ from tailmask.files import write_json, write_text
 from tailmask.method import parse
 from tailmask.study.extras import check_extras
 from tailmask.study.folder import begin_study, check_study
+from tailmask.study.formats import COMPARISON
 from tailmask.study.machine import provenance
-from tailmask.study.plan import PlannedRun, Setting, check_count, distinct, plan_runs
-from tailmask.study.pool import Failure, Listener, Pool, default_jobs
+from tailmask.study.markdown import render_markdown
+from tailmask.study.plan import Setting, check_count, distinct, plan_runs
+from tailmask.study.pool import Failure, Listener, Pool, choose_jobs
 from tailmask.study.rarest import with_rarest
+from tailmask.study.records import run_records
 from tailmask.study.tuning import Trial, choose, plan_tuning
 from tailmask.training import Run
 from tailmask.training.lock import locked
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from tailmask.analysis import Comparison
 
 __all__ = ["Study", "compare"]
@@ -42,6 +47,19 @@ class Study:
     def report_path(self) -> Path:
         """The page with all tables and figures."""
         return self.folder / "report.html"
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Measures, paired differences and gains by class as plain lists and dictionaries, in shares of 1."""
+        if self.comparison is None:
+            return {"rows": [], "differences": [], "class_gains": []}
+        values = self.comparison.to_json()
+        return {name: values[name] for name in ("rows", "differences", "class_gains")}
+
+    def figures(self) -> dict[str, Figure]:
+        """The figures by name."""
+        from tailmask.study.pictures import draw_study
+
+        return {} if self.comparison is None else draw_study(self.runs, self.comparison)
 
 
 def compare(
@@ -96,9 +114,9 @@ def compare(
         setting.config(name, 0)
     folder = Path(f"tailmask-compare-{Path(data).stem}" if out is None else out)
     check_study(folder, setting)
-    jobs = default_jobs(seeds * len(names)) if jobs is None else jobs
-    check_count("jobs", jobs)
-    with Pool(jobs) as pool:
+    if listener is not None:
+        listener.prepare()
+    with Pool(choose_jobs(jobs, num_runs=seeds * len(names))) as pool:
         facts = pool.facts([setting])[setting]
         setting_of_runs = with_rarest(setting, facts)
         trials: list[Trial] = []
@@ -120,7 +138,7 @@ def compare(
             complete = tuple(run for run in (Run(planned.folder) for planned in runs) if run.is_complete)
             comparison = _compare(complete, names[0] if baseline else None, listener)
             study = Study(folder, complete, comparison, tuple(failures), tuple(trials))
-            _write(study, runs, command=command)
+            _write(study, setting_of_runs, command=command)
     return study
 
 
@@ -148,25 +166,21 @@ def _compare(runs: Sequence[Run], baseline: str | None, listener: Listener | Non
     return compare_runs(runs, baseline=baseline, on_run=tell)
 
 
-def _write(study: Study, runs: Sequence[PlannedRun], *, command: str | None) -> None:
+def _write(study: Study, setting: Setting, *, command: str | None) -> None:
+    """Write the tables and the page."""
     from tailmask.report import write_report
 
     if study.comparison is None:
         return
-    config = study.runs[0].config
-    result: dict[str, Any] = {
-        "format": "tailmask.compare/1",
+    result = {
+        "format": COMPARISON,
         "command": command,
         **provenance(),
-        "data": config["data"],
-        "seeds": sorted({run.config["seed"] for run in study.runs}),
-        "budget": config["budget"],
-        "epochs": config["recipe"]["schedule"]["epochs"],
-        "setting": runs[0].setting.to_json(),
+        **run_records([(setting, run) for run in study.runs]),
         "trials": [dataclasses.asdict(trial) for trial in study.trials],
         "failures": [{"run": failure.run.label, "sentence": failure.sentence} for failure in study.failures],
         "comparison": study.comparison.to_json(),
     }
+    write_report(study.runs, study.report_path, comparison=study.comparison)
+    write_text(study.folder / "comparison.md", render_markdown(result))
     write_json(study.folder / "comparison.json", result)
-    write_text(study.folder / "comparison.md", "")
-    write_report(study.runs, study.report_path, comparison=study.comparison, title="")

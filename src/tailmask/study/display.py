@@ -27,8 +27,13 @@ class Display:
         self._finished = self._number = 0
         self._labels: dict[PlannedRun, str] = {}
 
+    def prepare(self) -> None:
+        """Show that something is going on while nothing is trained yet."""
+        self._show_status("loading the data, checking the methods")
+
     def begin(self, runs: Sequence[PlannedRun], *, complete: int) -> None:
         """Put up the bars."""
+        self._show_status(None)
         several = len({run.setting for run in runs}) > 1
         self._labels = {run: f"{run.setting.name}: {run.label}" if several else run.label for run in runs}
         self._finished, self._number = complete, len(runs)
@@ -78,13 +83,16 @@ class Display:
 
     def analysed(self, done: int, total: int) -> None:
         """Show how many runs have been compared."""
-        if self._status is None and self._console.is_terminal:
-            self._status = self._console.status("")
-            self._status.start()
+        self._show_status(f"comparing: {done} of {total} runs" if done < total else None)
+
+    def _show_status(self, text: str | None) -> None:
+        """A spinner with a text, in a terminal; None takes it away."""
         if self._status is not None:
-            self._status.update(f"comparing: {done} of {total} runs")
-            if done == total:
-                self._status.stop()
+            self._status.stop()
+            self._status = None
+        if text is not None and self._console.is_terminal:
+            self._status = self._console.status(text)
+            self._status.start()
 
     def _show_whole(self) -> None:
         self._progress.update(

@@ -9,12 +9,11 @@ from typing import Any
 from tailmask.errors import UserError, listing
 from tailmask.files import write_json
 from tailmask.study.facts import DataFacts
+from tailmask.study.formats import STUDY
 from tailmask.study.plan import Setting
 from tailmask.training.config import differences
 
 __all__ = ["begin_study", "check_study"]
-
-FORMAT = "tailmask.study/1"
 
 
 def check_study(folder: Path, setting: Setting) -> None:
@@ -36,7 +35,7 @@ def begin_study(folder: Path, setting: Setting, facts: DataFacts) -> None:
     if (folder / "study.json").is_file():
         _refuse_differences(folder, "source", facts.source)
     else:
-        record = {"format": FORMAT, "setting": setting.identity(), "source": facts.source}
+        record = {"format": STUDY, "setting": setting.identity(), "source": facts.source}
         write_json(folder / "study.json", record)
 
 
@@ -54,6 +53,6 @@ def _read(path: Path) -> dict[str, Any]:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}") from error
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise UserError(f"{path} must have the format {FORMAT!r}: was it written by tailmask?")
+    if not isinstance(record, dict) or record.get("format") != STUDY:
+        raise UserError(f"{path} must have the format {STUDY!r}: was it written by tailmask?")
     return record

@@ -18,7 +18,7 @@ from tailmask.study.plan import PlannedRun, Setting
 from tailmask.study.process import Events, Worker, num_cores, num_gpus
 from tailmask.training import Run
 
-__all__ = ["Failure", "Listener", "Pool", "default_jobs"]
+__all__ = ["Failure", "Listener", "Pool", "choose_jobs"]
 
 # Each worker holds a copy of torch and of the data: beyond this many, memory is the user's to judge.
 MOST_JOBS = 8
@@ -35,6 +35,9 @@ class Failure:
 
 class Listener(Protocol):
     """Hears how a study goes on; all calls come from the calling thread."""
+
+    def prepare(self) -> None:
+        """The data are about to be loaded and everything to be checked."""
 
     def begin(self, runs: Sequence[PlannedRun], *, complete: int) -> None:
         """The runs are about to be made, `complete` of which are there already."""
@@ -55,13 +58,15 @@ class Listener(Protocol):
         """Of the finished runs so many have been read and compared."""
 
 
-def default_jobs(num_runs: int) -> int:
-    """How many runs to make at a time: one for each GPU, else each core, at most 8."""
-    return max(1, min(num_gpus() or num_cores(), num_runs, MOST_JOBS))
+def choose_jobs(asked: int | None, *, num_runs: int) -> int:
+    """How many runs to make at a time: as many as asked for, else one a GPU or core, at most 8."""
+    if asked is not None and asked < 1:
+        raise UserError(f"--jobs must be 1 or more, got {asked}")
+    return min(asked or min(num_gpus() or num_cores(), MOST_JOBS), num_runs)
 
 
 class Pool:
-    """Up to `jobs` workers, started when there is work and kept until the `with` block ends.
+    """So many workers, started with the first task and kept until the `with` block ends.
 
     The cores are shared out evenly: a run's number of threads depends on `jobs` alone, not on how many runs
     are left, so that a study that is interrupted and gone on with gives the same numbers. An exception, an
@@ -150,8 +155,8 @@ class Pool:
         """The last event of each task."""
         results: dict[int, dict[str, Any]] = {}
         waiting = deque(enumerate(tasks))
-        while len(self._workers) < min(self.jobs, len(tasks)):
-            self._start(len(self._workers))
+        for number in {*range(self.jobs)} - {worker.number for worker in self._workers}:
+            self._start(number)
         for worker in self._workers[: len(tasks)]:
             worker.give(*waiting.popleft())
         while len(results) < len(tasks):

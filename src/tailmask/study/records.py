@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from tailmask.study.plan import Setting, slug
 from tailmask.study.request import Part
 from tailmask.training import Run
 
-__all__ = ["RunRecords"]
+__all__ = ["RunRecords", "run_records"]
 
 
 class RunRecords:
@@ -30,31 +31,36 @@ class RunRecords:
         self.found |= {run.folder: (part.setting, run) for run in runs}
         return runs
 
-    @property
-    def seeds(self) -> list[int]:
-        """Seeds of the runs that were found."""
-        return sorted({run.config["seed"] for _, run in self.found.values()})
+    def to_json(self) -> dict[str, Any]:
+        """What the record of a result says of its runs."""
+        return run_records(list(self.found.values()))
 
-    def settings(self) -> list[dict[str, Any]]:
-        """The settings of the runs that were found, with the number of epochs that each comes to."""
-        epochs = {setting: run.config["recipe"]["schedule"]["epochs"] for setting, run in self.found.values()}
-        return [setting.to_json() | {"trained_epochs": number} for setting, number in epochs.items()]
 
-    def runs(self) -> list[dict[str, Any]]:
-        """One record for each run that was found."""
-        return [
-            {
-                "setting": setting.name,
-                "name": run.config["name"],
-                "method": run.config["method"],
-                "seed": run.config["seed"],
-                "digest": run.config["digest"],
-                "commit": run.config["commit"],
-                "threads": run.config["sessions"][-1]["threads"],
-                "seconds": round(sum(epoch["seconds"] for epoch in run.history), 1),
-            }
-            for setting, run in self.found.values()
-        ]
+def run_records(found: Sequence[tuple[Setting, Run]]) -> dict[str, Any]:
+    """Seeds, settings (with the number of epochs that each comes to) and runs of a result, as plain JSON."""
+    settings = {setting: run.config["recipe"]["schedule"]["epochs"] for setting, run in found}
+    return {
+        "seeds": sorted({run.config["seed"] for _, run in found}),
+        "settings": [
+            setting.to_json() | {"name": setting.name, "trained_epochs": epochs}
+            for setting, epochs in settings.items()
+        ],
+        "runs": [_run_record(setting, run) for setting, run in found],
+    }
+
+
+def _run_record(setting: Setting, run: Run) -> dict[str, Any]:
+    config = run.config
+    return {
+        "setting": setting.name,
+        "name": config["name"],
+        "method": config["method"],
+        "seed": config["seed"],
+        "digest": config["digest"],
+        "commit": config["commit"],
+        "threads": config["sessions"][-1]["threads"],
+        "seconds": round(sum(epoch["seconds"] for epoch in run.history), 1),
+    }
 
 
 def _belongs(run: Run, part: Part) -> bool:

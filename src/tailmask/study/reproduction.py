@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from tailmask.errors import UserError, listing
 from tailmask.files import write_json, write_text
-from tailmask.study.drawing import save_figure
 from tailmask.study.extras import check_extras
+from tailmask.study.formats import RESULT
 from tailmask.study.machine import provenance
 from tailmask.study.markdown import render_markdown
 from tailmask.study.plan import PlannedRun, check_count, plan_runs
-from tailmask.study.pool import Failure, Listener, Pool, default_jobs
+from tailmask.study.pool import Failure, Listener, Pool, choose_jobs
 from tailmask.study.records import RunRecords
 from tailmask.study.request import Answer, Request, Target
+from tailmask.study.svg import save_svg
 from tailmask.study.targets import build_target
 from tailmask.training.config import differences
 from tailmask.training.fields import to_mapping
@@ -26,9 +27,7 @@ from tailmask.training.fields import to_mapping
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FORMAT", "Reproduction", "plan_reproduction", "reproduce"]
-
-FORMAT = "tailmask.result/1"
+__all__ = ["Reproduction", "plan_reproduction", "reproduce"]
 
 
 @dataclass(frozen=True)
@@ -124,9 +123,9 @@ def _make(
     jobs: int | None,
     listener: Listener | None,
 ) -> list[Failure]:
-    jobs = default_jobs(len(planned)) if jobs is None else jobs
-    check_count("jobs", jobs)
-    with Pool(jobs) as pool:
+    if listener is not None:
+        listener.prepare()
+    with Pool(choose_jobs(jobs, num_runs=len(planned))) as pool:
         with _data_hint(target, request):
             pool.facts(run.setting for run in planned)
         pool.check(planned)
@@ -162,16 +161,14 @@ def _check_result(path: Path, request: Request) -> None:
 
 def _result(target: str, built: Target, answer: Answer, records: RunRecords) -> dict[str, Any]:
     return {
-        "format": FORMAT,
+        "format": RESULT,
         "target": target,
         "title": built.title,
         **provenance(),
-        "seeds": records.seeds,
-        "settings": records.settings(),
+        **records.to_json(),
         "tables": to_mapping(answer.tables),
         "figure": None if answer.figure is None else f"{target}.svg",
         "notes": list(answer.notes),
-        "runs": records.runs(),
     }
 
 
@@ -179,7 +176,7 @@ def _write(path: Path, result: dict[str, Any], answer: Answer) -> tuple[Path, ..
     """Write the result; the JSON comes last, since it says that all is there."""
     markdown, figure = path.with_suffix(".md"), path.with_suffix(".svg")
     if answer.figure is not None:
-        save_figure(answer.figure, figure)
+        save_svg(answer.figure, figure)
     write_text(markdown, render_markdown(result))
     write_json(path, result)
     return (path, markdown, figure) if answer.figure is not None else (path, markdown)

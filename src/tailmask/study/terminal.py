@@ -32,22 +32,24 @@ def show_result(result: dict[str, Any]) -> None:
 
 def show_comparison(comparison: Comparison, *, decisions: Sequence[Decision]) -> None:
     """Print what `compare` found: the measures of each method, differences, classes, and the verdict."""
+    from tailmask.analysis.comparison import row_name
     from tailmask.analysis.measures import describe, headline
+    from tailmask.analysis.render import footnote
 
     console = _console()
     metrics = headline(comparison.metrics, single_label=comparison.single_label)
     labels = [describe(metric).label for metric in metrics]
     rows = [key for key in comparison.row_keys if key[1] in decisions]
-    seeds = ", ".join(f"{method.name} {len(method.seeds)}" for method in comparison.methods)
-    columns = [[_row_title(*key), *_means(comparison, metrics, *key)] for key in rows]
-    _print_columns(console, labels, columns, title=f"Test set, in %, mean ± deviation over seeds ({seeds})")
+    columns = [[row_name(*key), *_means(comparison, metrics, *key)] for key in rows]
+    _print_columns(console, labels, columns, title="On the test set, in %, mean ± deviation over the seeds")
     columns = [
-        [_row_title(*key), *_differences(comparison, metrics, *key)]
+        [row_name(*key), *_differences(comparison, metrics, *key)]
         for key in rows
         if key != (comparison.baseline, "default")
     ]
     title = f"Difference to {comparison.baseline}, in points, with a 95 % interval"
     _print_columns(console, labels, columns, title=title)
+    console.print(footnote(comparison), soft_wrap=not console.is_terminal)
     for method in comparison.methods[1:]:
         _print_gains(console, comparison, method.name)
     _print_verdict(console, comparison.verdict)
@@ -62,12 +64,9 @@ def raise_failures(failures: Sequence[Failure]) -> None:
 
 
 def _means(comparison: Comparison, metrics: Sequence[str], method: str, decision: Decision) -> list[str]:
-    cells = []
-    for metric in metrics:
-        row = comparison.row(method, metric, decision)
-        spread = "" if row is None or row.n < 2 else f" ± {100 * row.std:.1f}"
-        cells.append("" if row is None else f"{100 * row.mean:.1f}{spread}")
-    return cells
+    from tailmask.analysis.render import mean_text
+
+    return [mean_text(comparison.row(method, metric, decision)) for metric in metrics]
 
 
 def _differences(
@@ -121,10 +120,6 @@ def _print_table(
         table.add_row(*map(_printable, row))
     console.print(f"\n{title}")
     console.print(table)
-
-
-def _row_title(method: str, decision: Decision) -> str:
-    return method if decision == "default" else f"{method}, {decision}"
 
 
 def _console() -> Any:

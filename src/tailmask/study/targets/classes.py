@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tailmask.study.drawing import ClassPanel, draw_classes
 from tailmask.study.plan import Setting
 from tailmask.study.request import Answer, FindRuns, Part, Request
 from tailmask.study.targets.own import own_setting
-from tailmask.study.targets.scores import Scores, class_scores, difficult_classes
+from tailmask.study.targets.scores import Scores, class_scores
 from tailmask.study.targets.statements import statements
 from tailmask.study.targets.tables import chosen_imbalances
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["ClassTarget", "accuracy_target", "class_target"]
 
@@ -51,9 +54,7 @@ class ClassTarget:
         if self.name is not None:
             on_paper_data = self.panels[0].setting.data == "coco"
             tables.insert(0, statements(self.name, scores, on_paper_data=on_paper_data))
-        figure = draw_classes([_panel(each, self.name) for each in scores], ylabel="%", names=("bce", "plm"))
-        marks = "Classes with many samples but an F1 below 20 % with bce are marked by their colour."
-        return Answer(tuple(tables), figure, notes=(marks,) if self.name == "figure4" else ())
+        return Answer(tuple(tables), _curves(scores) if self.name is None else _bars(scores, self.name))
 
 
 def accuracy_target(request: Request) -> ClassTarget:
@@ -88,7 +89,22 @@ def _parts(panels: Sequence[Panel]) -> list[Part]:
     return list(dict.fromkeys(parts))
 
 
-def _panel(scores: Scores, name: str | None) -> ClassPanel:
-    before, after = zip(*scores.means(), strict=True)
-    marked = difficult_classes(scores) if name == "figure4" else []
-    return ClassPanel(scores.title, scores.classes, before, after, marked)
+def _curves(scores: Sequence[Scores]) -> Figure:
+    from tailmask.report.figures import class_curves
+
+    panels = {each.title: dict(zip(("bce", "plm"), each.shares(), strict=True)) for each in scores}
+    return class_curves(panels, classes=scores[0].classes, train_positives=scores[0].counts, label="%")
+
+
+def _bars(scores: Sequence[Scores], name: str) -> Figure:
+    from tailmask.report.figures import by_class
+
+    shares = {each.title: each.shares() for each in scores}
+    return by_class(
+        {title: plm for title, (_, plm) in shares.items()},
+        {title: bce for title, (bce, _) in shares.items()},
+        classes=scores[0].classes,
+        train_positives=scores[0].counts,
+        marked=scores[0].difficult() if name == "figure4" else (),
+        mark_label="many samples, F1 below 20 % with bce",
+    )

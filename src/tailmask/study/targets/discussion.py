@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tailmask.study.paper import load_paper
 from tailmask.study.plan import Setting
@@ -10,6 +12,9 @@ from tailmask.study.request import Answer, FindRuns, Part, Request
 from tailmask.study.tables import Cell, Row, Table, measured
 from tailmask.study.targets.own import own_setting
 from tailmask.study.targets.scores import class_scores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["EndsTarget", "ImbalanceTarget", "ends_target", "imbalance_target"]
 
@@ -50,7 +55,8 @@ class EndsTarget:
             difference = (cells[1].mean or 0.0) - (cells[0].mean or 0.0)
             label = f"{metric.capitalize()}, {min(abs(number), len(scores.classes))} {end} classes"
             rows.append(Row(label, (*cells, Cell(gain if is_paper else None, difference))))
-        return Answer((Table("In percent", "Measure", ("bce", "plm", "Gain"), tuple(rows)),))
+        table = Table("In percent", "Measure", ("bce", "plm", "Gain"), tuple(rows))
+        return Answer((table,), _draw(table, ("bce", "plm")))
 
 
 @dataclass(frozen=True)
@@ -92,12 +98,12 @@ class ImbalanceTarget:
             kept.append(_imbalance(of_positives, of_negatives))
         rows.append(Row("plm, last epoch", _cells(kept)))
         columns = ("ρ: most over fewest positives", "Largest over smallest ratio")
-        table = Table("Imbalance that training meets", "", columns, tuple(rows), digits=1)
+        table = Table("Imbalance that training meets", "Training on", columns, tuple(rows), digits=1)
         note = (
             f"Undersampling is counted over the draws of {NUM_DRAWS} epochs, plm by the labels that it keeps "
             "in its last epoch."
         )
-        return Answer((table,), notes=(note,))
+        return Answer((table,), _draw(table, columns, logarithmic=True), notes=(note,))
 
 
 def ends_target(request: Request) -> EndsTarget:
@@ -111,6 +117,19 @@ def imbalance_target(request: Request) -> ImbalanceTarget:
     """The imbalance that is left on MultiMNIST, or on other data."""
     data = request.data or "multimnist"
     return ImbalanceTarget(f"Discussion: what is left of the imbalance of {data}", request.setting(data))
+
+
+def _draw(table: Table, columns: Sequence[str], *, logarithmic: bool = False) -> Figure:
+    """The first columns of a table as bars, a group for each row."""
+    from tailmask.report.figures import grouped_bars
+
+    groups = {
+        row.label.replace(", ", "\n"): {
+            name: cell.mean for name, cell in zip(columns, row.cells, strict=False) if cell.mean is not None
+        }
+        for row in table.rows
+    }
+    return grouped_bars(groups, label=table.caption, logarithmic=logarithmic)
 
 
 def _over_classes(values: tuple[tuple[float, ...], ...]) -> list[float]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tailmask.study.drawing import Bars, draw_bars
+from tailmask.analysis.classes import by_frequency
 from tailmask.study.plan import Setting
 from tailmask.study.request import Answer, FindRuns, Part, Request
 from tailmask.study.tables import Cell, Row, Table
 from tailmask.study.targets.own import own_setting
-from tailmask.study.targets.scores import by_frequency
 from tailmask.training import Run
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["DistributionTarget", "output_target", "shares", "training_target"]
+__all__ = ["DistributionTarget", "bin_names", "output_target", "shares", "training_target"]
 
 NUM_BINS = 10
 # The first ten epochs of a recipe: its warm-up, then its full learning rate.
@@ -41,34 +39,41 @@ class DistributionTarget:
         return [Part(self.setting, method) for method in self.methods]
 
     def answer(self, find: FindRuns) -> Answer:
-        """The distributions of the run with the lowest seed, as a table and as a figure."""
-        rows: list[Row] = []
-        pictures: list[list[Bars]] = []
-        for part in self.parts:
-            for run in find(part)[:1]:
-                distributions = shares(_outputs(run, self.setting, self.split))  # (2, C, bins)
-                for label, kind in ((1, "present"), (0, "absent")):
-                    line = [Bars("ground truth", _truth(label))] if self.with_truth else []
-                    for c, name in _ends(run, self.num_classes):
-                        values = distributions[label, c].tolist()
-                        title = f"{name} {kind}, {part.method}"
-                        line.append(Bars(title, values))
-                        rows.append(Row(title, tuple(Cell(mean=100 * value) for value in values)))
-                    pictures.append(line)
-        if not rows:
+        """The distributions of the runs with the lowest seed, as a table and as a figure."""
+        from tailmask.report.figures import output_distributions
+
+        runs = {part.method: run for part in self.parts for run in find(part)[:1]}
+        if not runs:
             return Answer(())
-        edges = tuple(f"{number / NUM_BINS:g}–{(number + 1) / NUM_BINS:g}" for number in range(NUM_BINS))
+        counts = {method: _counts(run, self.setting, self.split) for method, run in runs.items()}
+        config = next(iter(runs.values())).config
+        names, positives = config["classes"], config["train_counts"][1]
+        chosen = _ends(by_frequency(positives), self.num_classes)
+        rows = [
+            Row(
+                f"{names[c]} {kind}, {method}",
+                tuple(Cell(mean=100 * value) for value in shares(values)[label, c].tolist()),
+            )
+            for label, kind in ((1, "present"), (0, "absent"))
+            for c in chosen
+            for method, values in counts.items()
+        ]
         caption = f"Share of the outputs in each bin, in percent, on the {_SPLITS[self.split]} set"
-        table = Table(caption, "Class, label and method", edges, tuple(rows), digits=1)
-        return Answer((table,), draw_bars(pictures, ylabel="share"), notes=_NOTES[self.split])
+        table = Table(caption, "Class, label and method", bin_names(NUM_BINS), tuple(rows), digits=1)
+        figure = output_distributions(
+            {method: values.numpy() for method, values in counts.items()},
+            classes=names,
+            train_positives=positives,
+            chosen=chosen,
+            truth=self.with_truth,
+        )
+        return Answer((table,), figure, notes=(_NOTES[self.split],))
 
 
 _SPLITS = {"train": "training", "test": "test"}
 _NOTES = {
-    "test": ("The paper does not say which set its figure is of; this is the test set, lowest seed.",),
-    "train": (
-        "Of the network after the first ten epochs of its schedule (scaled to the budget), lowest seed.",
-    ),
+    "test": "The paper does not say which set its figure is of; this is the test set, lowest seed.",
+    "train": "Of the network after the first ten epochs of its schedule (scaled to the budget), lowest seed.",
 }
 
 
@@ -90,12 +95,21 @@ def training_target(request: Request) -> DistributionTarget:
     )
 
 
+def bin_names(number: int) -> tuple[str, ...]:
+    """What the bins of outputs between 0 and 1 are called.
+
+    >>> bin_names(2)
+    ('0–0.5', '0.5–1')
+    """
+    return tuple(f"{place / number:g}–{(place + 1) / number:g}" for place in range(number))
+
+
 def shares(counts: Tensor) -> Tensor:
     """Histograms (2, C, bins) as distributions; those of a label that never occurs are all zero."""
     return counts / counts.sum(dim=-1, keepdim=True).clamp(min=1)
 
 
-def _outputs(run: Run, setting: Setting, split: Literal["train", "test"]) -> Tensor:
+def _counts(run: Run, setting: Setting, split: Literal["train", "test"]) -> Tensor:
     """Histograms (2, C, bins) of a run's outputs."""
     import torch
 
@@ -116,14 +130,10 @@ def _outputs(run: Run, setting: Setting, split: Literal["train", "test"]) -> Ten
     return histogram(logits.sigmoid(), targets.clamp(min=0), NUM_BINS, known=known)
 
 
-def _ends(run: Run, number: int) -> list[tuple[int, str]]:
-    """The most frequent and the rarest classes of a run's data, with their names."""
-    order = by_frequency(run.config["train_counts"][1])
-    chosen = order if len(order) <= 2 * number else [*order[:number], *order[-number:]]
-    return [(c, run.config["classes"][c]) for c in chosen]
+def _ends(order: list[int], number: int) -> list[int]:
+    """So many classes from either end of the order.
 
-
-def _truth(label: int) -> Sequence[float]:
-    values = [0.0] * NUM_BINS
-    values[-1 if label else 0] = 1.0
-    return values
+    >>> _ends([4, 3, 2, 1, 0], 1)
+    [4, 0]
+    """
+    return order if len(order) <= 2 * number else [*order[:number], *order[-number:]]

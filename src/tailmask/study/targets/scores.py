@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tailmask.study.paper import load_paper
+from tailmask.analysis.classes import by_frequency, difficult_classes
 from tailmask.study.tables import Cell, Row, Table, measured
 from tailmask.training import Run
 
-__all__ = ["Scores", "by_frequency", "class_scores", "difficult_classes"]
+__all__ = ["Scores", "class_scores"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,15 @@ class Scores:
         return [
             (sum(bce) / len(bce), sum(plm) / len(plm)) for bce, plm in zip(self.bce, self.plm, strict=True)
         ]
+
+    def shares(self) -> tuple[list[float], list[float]]:
+        """Means of BCE and of PLM as shares from 0 to 1, for figures."""
+        before, after = zip(*self.means(), strict=True)
+        return [value / 100 for value in before], [value / 100 for value in after]
+
+    def difficult(self) -> list[int]:
+        """Classes with many samples and yet an F1 below 20 % with BCE."""
+        return difficult_classes(self.shares()[0], self.counts)
 
     def table(self) -> Table:
         """The scores with what each class gains."""
@@ -51,22 +60,6 @@ def class_scores(title: str, metric: str, *, bce: Sequence[Run], plm: Sequence[R
         bce=tuple(_values(bce, metric, c) for c in order),
         plm=tuple(_values(plm, metric, c) for c in order),
     )
-
-
-def difficult_classes(scores: Scores) -> list[int]:
-    """Classes of the more frequent half whose F1 is below 20 % with BCE, which the paper calls difficult."""
-    limit = load_paper()["figure4"]["difficult_f1_below"]
-    half = len(scores.classes) // 2
-    return [c for c, (bce, _) in enumerate(scores.means()) if c < half and bce < limit]
-
-
-def by_frequency(counts: Sequence[int]) -> list[int]:
-    """Classes from the most to the least frequent, those with equal counts as they stand.
-
-    >>> by_frequency([5, 9, 5])
-    [1, 0, 2]
-    """
-    return sorted(range(len(counts)), key=lambda c: -counts[c])
 
 
 def _values(runs: Sequence[Run], metric: str, index: int) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tailmask.study.paper import load_paper
 from tailmask.study.tables import Cell, Row, Table
-from tailmask.study.targets.scores import Scores, difficult_classes
+from tailmask.study.targets.scores import Scores
 
 __all__ = ["statements"]
 
@@ -27,7 +27,7 @@ def _figure4(scores: Scores) -> dict[str, tuple[str, float | None]]:
     number = len(scores.classes)
     size = min(load_paper()["figure4"]["improved_rarest"], number)
     gains = [plm - bce for bce, plm in scores.means()]
-    difficult = difficult_classes(scores)
+    difficult = scores.difficult()
     names = ", ".join(scores.classes[c] for c in difficult) or "none"
     return {
         "improved_rarest": (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tailmask.errors import UserError
-from tailmask.study.drawing import Bars, draw_bars
 from tailmask.study.paper import load_paper
 from tailmask.study.request import Answer, FindRuns, Part, Request
 from tailmask.study.tables import Cell, Row, Table
@@ -26,7 +25,8 @@ class ToyTarget:
         import torch
 
         from tailmask.functional import histogram
-        from tailmask.study.targets.distributions import shares
+        from tailmask.report.figures import toy_example
+        from tailmask.study.targets.distributions import bin_names, shares
 
         example = load_paper()["toy"]
         targets = torch.tensor(example["labels"], dtype=torch.float32).unsqueeze(1)
@@ -41,14 +41,13 @@ class ToyTarget:
             f"{letter}⁻": true[0, 0],
             f"{letter}̂⁻": predicted[0, 0],
         }
-        bars = [Bars(name, values.tolist()) for name, values in sets.items()]
-        edges = tuple(
-            f"{n / example['bins']:g}–{(n + 1) / example['bins']:g}" for n in range(example["bins"])
-        )
-        rows = tuple(Row(each.title, tuple(Cell(mean=float(v)) for v in each.values)) for each in bars)
+        rows = [
+            Row(name, tuple(Cell(mean=value) for value in values.double().tolist()))
+            for name, values in sets.items()
+        ]
         what, digits = ("Share of the outputs", 1) if self.normalized else ("Number of outputs", 0)
-        table = Table(f"{what} in each bin", "Set", edges, rows, digits=digits)
-        return Answer((table,), draw_bars([bars[:2], bars[2:]], ylabel=what.partition(" ")[0].lower()))
+        table = Table(f"{what} in each bin", "Set", bin_names(example["bins"]), tuple(rows), digits=digits)
+        return Answer((table,), toy_example(normalized=self.normalized))
 
 
 def toy_target(request: Request, *, normalized: bool) -> ToyTarget:

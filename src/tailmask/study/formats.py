@@ -1,0 +1,9 @@
+"""What the JSON files of results say they are."""
+
+from __future__ import annotations
+
+__all__ = ["COMPARISON", "RESULT", "STUDY"]
+
+RESULT = "tailmask.result/1"  # of reproduce
+COMPARISON = "tailmask.compare/1"  # of compare
+STUDY = "tailmask.study/1"  # the folder that compare works in
