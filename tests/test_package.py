@@ -24,7 +24,7 @@ LAYERS = [
     {"analysis", "inference"},
     {"report"},
     {"study"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
 CORE = set().union(*LAYERS[:3])
 
