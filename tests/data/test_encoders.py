@@ -64,6 +64,16 @@ def test_tables(tmp_path: Path, suffix: str) -> None:
         everything(encoder, save(table.drop("age"), "short"))
 
 
+def test_pieces_of_any_size_become_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pl.DataFrame({"x": np.arange(40.0), "l": np.arange(40) % 2})
+    table.write_parquet(tmp_path / "a.parquet")
+    options = DataOptions(labels="l", test_file=tmp_path / "a.parquet", validation=0)
+    dataset = load(tmp_path / "a.parquet", options)
+    pieces = [table.select("x")[start:end] for start, end in ((0, 5), (5, 17), (17, 17), (17, 18), (18, 40))]
+    monkeypatch.setattr(pl.LazyFrame, "collect_batches", lambda self, chunk_size: iter(pieces))
+    assert torch.equal(everything(dataset.encoder, tmp_path / "a.parquet"), train_inputs(dataset))
+
+
 def test_tables_without_a_header(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("".join(f'{i}\tnice "word{i % 3}\t{i % 2},2\n' for i in range(20)))
     options = DataOptions(no_header=True, text="1", label_column="2", text_buckets=64, validation=0, test=0.5)

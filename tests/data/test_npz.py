@@ -134,6 +134,13 @@ def test_the_split_is_recorded_and_follows_the_seed(tmp_path: Path) -> None:
     assert abs(len(none.test) - 30) < 5
 
 
+def test_shares_are_of_all_rows(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=RNG.normal(size=(2000, 2)), Y=labels(2000))
+    dataset = load(tmp_path / "a.npz")
+    assert len(dataset.test) == pytest.approx(400, abs=12)
+    assert len(dataset.validation) == pytest.approx(200, abs=12)
+
+
 class Evil:
     def __reduce__(self) -> tuple:
         return (Path.touch, (Path("/tmp/tailmask-was-here"),))
