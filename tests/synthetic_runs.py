@@ -40,7 +40,7 @@ def draw_logits(
     targets: Tensor, *, seed: int, quality: float | Tensor = 3.0, bias: float | Tensor = 0.0
 ) -> Tensor:
     """Logits that tell present from absent labels by `quality` deviations around `bias`; both may be (C,)."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(10_000 + seed)  # apart from those that targets are drawn with
     noise = torch.randn(targets.shape, generator=generator)
     return noise + (targets.float() - 0.5) * quality + bias
 

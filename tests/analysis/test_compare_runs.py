@@ -201,7 +201,7 @@ def test_names_that_stand_for_several_options_are_told_apart(tmp_path: Path) -> 
     [
         ({"budget": 0.5}, r"they differ in budget \(1\.0 and 0\.5\); report"),
         ({"data_seed": 3}, r"they differ in data\.data_seed \(0 and 3\)"),
-        ({"data": "mine.csv"}, r"they differ in data\.name \(digits and mine\.csv\)"),
+        ({"data": "mine.csv"}, r"they differ in the data \(digits and mine\.csv\)"),
         ({"fields": ["optimizer.lr=0.05"]}, r"they differ in recipe\.optimizer\.lr \(0\.1 and 0\.05\)"),
         ({"classes": list("abcdef")}, r"they differ in classes"),
     ],

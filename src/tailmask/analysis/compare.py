@@ -195,13 +195,18 @@ class _Table:
     def _differences(self) -> list[Difference]:
         found = []
         for (method, decision, reference), pairs in self.pairs.items():
-            low, high = pairs.interval(generator=self.resampler.generator)
+            low, high = self._interval(pairs)
             columns = zip(self.metrics, pairs.mean.tolist(), low.tolist(), high.tolist(), strict=True)
             for metric, mean, lower, upper in columns:
                 found.append(
                     Difference(method, decision, reference, metric, mean, lower, upper, n=len(pairs))
                 )
         return found
+
+    def _interval(self, pairs: PairedDifferences) -> tuple[Tensor, Tensor]:
+        """The interval within −1 and 1, which no difference of two shares can leave."""
+        low, high = pairs.interval(generator=self.resampler.generator)
+        return low.clamp(min=-1.0), high.clamp(max=1.0)
 
     def _class_means(self, method: str, metric: str) -> tuple[float, ...]:
         reports = self.reports[method, "default"]
@@ -212,7 +217,7 @@ class _Table:
         experiment = self.experiment
         found = []
         for method, pairs in self.class_pairs.items():
-            low, high = pairs.interval(generator=self.resampler.generator)
+            low, high = self._interval(pairs)
             baseline = self._class_means(experiment.baseline, self.class_metric)
             values = self._class_means(method, self.class_metric)
             ends = zip(pairs.mean.tolist(), low.tolist(), high.tolist(), strict=True)

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tailmask.analysis.measures import describe, ordered
+from tailmask.analysis.measures import describe, headline, ordered
 from tailmask.analysis.outputs import Decision
 from tailmask.errors import UserError
 
@@ -121,6 +121,14 @@ class Comparison:
     def metrics(self) -> list[str]:
         """Names of the measures, in the order of a table."""
         return ordered(dict.fromkeys(row.metric for row in self.rows))
+
+    @property
+    def headline(self) -> list[str]:
+        """The measures that lead, without the K rarest classes where they are just the tail."""
+        tail = (len(self.classes) + 1) // 3
+        names = headline(self.metrics, single_label=self.single_label)
+        same = {f"{name}_rarest_{tail}" for name in ("f1", "error") if f"{name}_tail" in names}
+        return [name for name in names if name not in same]
 
     @property
     def row_keys(self) -> list[tuple[str, Decision]]:

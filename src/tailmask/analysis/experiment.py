@@ -82,6 +82,9 @@ def arrange(runs: Sequence[Run], *, baseline: str | None = None) -> Experiment:
     return Experiment({name: dict(sorted(ordered[name].items())) for name in methods}, first)
 
 
+# The files' digests say what was read; where they lay may differ.
+_PLACES = ("data.path", "data.notes")
+
 _FIELDS: dict[str, type | tuple[type, ...]] = {
     "name": str,
     "method": str,
@@ -112,7 +115,8 @@ def _setting(run: Run) -> dict[str, Any]:
     """What must be equal in one table, flat: the data, the recipe, the budget and the arithmetic."""
     config = run.config
     determines = {k: v for k, v in config["determines"].items() if k not in ("method", "seed")}
-    return dict(_flat({"budget": config["budget"], **determines, "classes": config["classes"]}))
+    values = dict(_flat({"budget": config["budget"], **determines, "classes": config["classes"]}))
+    return {name: value for name, value in values.items() if name not in _PLACES}
 
 
 def _check_same_setting(first: Run, run: Run) -> None:
@@ -120,9 +124,13 @@ def _check_same_setting(first: Run, run: Run) -> None:
     differing = [name for name in one | other if one.get(name) != other.get(name)]
     if not differing:
         return
-    # A budget changes the schedule as well: naming the cause is enough.
-    shown = ["budget"] if "budget" in differing else differing
-    values = [f"{name} ({_short(one.get(name))} and {_short(other.get(name))})" for name in shown]
+    names = first.config["data"], run.config["data"]
+    if names[0] != names[1] and any(name.startswith("data.") for name in differing):
+        values = [f"the data ({names[0]} and {names[1]})"]
+    else:
+        # A budget changes the schedule as well: naming the cause is enough.
+        shown = ["budget"] if "budget" in differing else differing
+        values = [f"{name} ({_short(one.get(name))} and {_short(other.get(name))})" for name in shown]
     raise UserError(
         f"{first.folder} and {run.folder} cannot stand in one table: "
         f"they differ in {listing(values, limit=3)}; report them separately"

@@ -89,20 +89,19 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 
 def headline(names: Iterable[str], *, single_label: bool) -> list[str]:
-    """The few measures that a terminal has room for, of those there are.
+    """The few measures that a terminal has room for, of those there are, the most important first.
 
-    >>> headline(["precision", "f1", "f1_tail", "micro_f1"], single_label=False)
-    ['precision', 'f1', 'f1_tail']
+    >>> headline(["precision", "recall_rarest_3", "f1", "f1_tail", "micro_f1"], single_label=False)
+    ['f1', 'f1_tail', 'recall_rarest_3', 'precision']
     """
-    multi = ["precision", "recall", "f1", "f1_head", "f1_medium", "f1_tail", "ap", "exact_match"]
-    single = ["error_balanced", "error_head", "error_medium", "error_tail", "error", "ap"]
     names = list(names)
-    rarest = [name for name in names if re.fullmatch(r"(recall|f1|error)_rarest_\d+", name)]
-    chosen = [name for name in (single if single_label else multi) if name in names]
-    fitting = [name for name in rarest if name.startswith("error") == single_label]
-    last = "error" if single_label else "ap"
-    place = chosen.index(last) if last in chosen else len(chosen)
-    return chosen[:place] + fitting + chosen[place:]
+    main = "error" if single_label else "f1"
+    first = [*primary(single_label=single_label), f"{main}_medium", f"{main}_head"]
+    last = ["error", "ap"] if single_label else ["precision", "recall", "ap", "exact_match"]
+    rarest = [name for name in names if re.fullmatch(rf"({main}|recall)_rarest_\d+", name)]
+    if single_label:
+        rarest = [name for name in rarest if not name.startswith("recall")]
+    return [name for name in [*first, *rarest, *last] if name in names]
 
 
 def primary(*, single_label: bool) -> tuple[str, str]:

@@ -38,6 +38,15 @@ class Outputs:
             return self.thresholds is not None
         return decision == "default" or self.prior_shift is not None
 
+    @property
+    def activation(self) -> Literal["sigmoid", "softmax"]:
+        """What turns the logits into probabilities."""
+        return "softmax" if isinstance(parse(self.run.config["method"]).loss, LDAM) else "sigmoid"
+
+    def probabilities(self) -> Tensor:
+        """Probabilities (N, C)."""
+        return self.logits.sigmoid() if self.activation == "sigmoid" else self.logits.softmax(dim=1)
+
     def evaluation(self, decision: Decision = "default") -> Evaluation:
         """The outputs ready to be measured, decided in one of the ways that are offered."""
         config = self.run.config
@@ -52,7 +61,7 @@ class Outputs:
             self.targets,
             train_positives=torch.tensor(config["train_counts"][1]),
             thresholds=thresholds,
-            activation="softmax" if isinstance(parse(config["method"]).loss, LDAM) else "sigmoid",
+            activation=self.activation,
             single_label=config["single_label"],
             rarest=recipe["rarest"],
             frequent=recipe["frequent"],

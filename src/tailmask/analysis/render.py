@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from tailmask.analysis.comparison import ClassGain, Comparison, Difference, Row, row_name
-from tailmask.analysis.measures import describe, headline
+from tailmask.analysis.measures import describe
 from tailmask.analysis.verdict import interval_text, points
 
 __all__ = ["CSV_COLUMNS", "MARKDOWN_MARK", "footnote", "mean_text", "to_csv", "to_markdown"]
@@ -57,7 +57,7 @@ def to_markdown(comparison: Comparison) -> str:
     """The verdict, the table of methods, the differences, and the classes that moved most."""
     data = _escape(comparison.data)
     parts = [MARKDOWN_MARK, f"# {_methods(comparison)} on {data}", _escape(comparison.verdict)]
-    names = headline(comparison.metrics, single_label=comparison.single_label)
+    names = comparison.headline
     rows = []
     for method, decision in comparison.row_keys:
         found = [comparison.row(method, metric, decision) for metric in names]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tailmask.analysis.comparison import ClassGain, Comparison, Difference, row_name
-from tailmask.analysis.measures import describe, headline, primary
+from tailmask.analysis.measures import describe, primary
 from tailmask.analysis.outputs import Decision
 from tailmask.analysis.render import footnote, mean_text
 from tailmask.analysis.verdict import lead_method, points, verdict
@@ -53,7 +53,7 @@ def _measures_down(comparison: Comparison) -> Table:
     for name in others:
         table.add_column(_text(name), justify="right", no_wrap=True)
         table.add_column(_text(f"− {comparison.baseline}, 95 %"), justify="right", no_wrap=True)
-    for metric in headline(comparison.metrics, single_label=comparison.single_label):
+    for metric in comparison.headline:
         cells = [_text(mean_text(comparison.row(comparison.baseline, metric)))]
         for name in others:
             cells.append(_text(mean_text(comparison.row(name, metric))))

@@ -1,0 +1,59 @@
+"""What the report draws of a method's runs: their course over the epochs, and how their outputs lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tailmask.analysis.outputs import read_outputs
+from tailmask.errors import UserError
+from tailmask.functional import histogram
+from tailmask.training.run import Run
+
+__all__ = ["divergences", "losses", "output_counts", "ratios"]
+
+NUM_BINS = 10
+
+
+def losses(runs: Iterable[Run]) -> list[list[float]]:
+    """Training loss of each run by epoch."""
+    return [_column(run, "loss").tolist() for run in runs]
+
+
+def ratios(runs: Iterable[Run]) -> NDArray[np.float64]:
+    """Target ratios by epoch, (T, C): the geometric mean over the runs."""
+    means: NDArray[np.float64] = np.exp(np.mean([np.log(_column(run, "ratio")) for run in runs], axis=0))
+    return means
+
+
+def divergences(runs: Iterable[Run]) -> NDArray[np.float64]:
+    """Divergences D⁻ and D⁺ by epoch, (T, 2, C): the mean over the runs."""
+    means: NDArray[np.float64] = np.mean([_column(run, "divergence") for run in runs], axis=0)
+    return means
+
+
+def output_counts(runs: Iterable[Run], chosen: Sequence[int]) -> NDArray[np.int64]:
+    """Test outputs of the chosen classes in bins, by label, (2, chosen, bins), summed over the runs."""
+    columns = torch.tensor(list(chosen))
+    total = torch.zeros(2, len(columns), NUM_BINS, dtype=torch.int64)
+    for run in runs:
+        outputs = read_outputs(run)
+        targets = outputs.targets[:, columns]
+        probabilities = outputs.probabilities()[:, columns].contiguous()
+        total += histogram(probabilities, targets.clamp(min=0), NUM_BINS, known=targets >= 0)
+    counts: NDArray[np.int64] = total.numpy()
+    return counts
+
+
+def _column(run: Run, name: str) -> NDArray[np.float64]:
+    """One field of all epochs; what was not defined is NaN."""
+    try:
+        values: list[Any] = [record[name] for record in run.history]
+        column: NDArray[np.float64] = np.array(values, dtype=np.float64)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{run.folder}/history.jsonl has no valid {name!r} in every epoch") from error
+    return column

@@ -1,0 +1,141 @@
+"""The page: one HTML file with everything in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from tailmask import __version__
+from tailmask.analysis import Comparison, Experiment, arrange, compare_runs
+from tailmask.analysis.render import footnote
+from tailmask.analysis.verdict import lead_method, verdict
+from tailmask.errors import require
+from tailmask.files import write_text
+from tailmask.report import sections
+from tailmask.report.pictures import draw_pictures
+from tailmask.training.run import Run
+
+__all__ = ["GENERATOR", "render_report", "write_report"]
+
+# By this line a report of ours is known.
+GENERATOR = '<meta name="generator" content="tailmask'
+
+_OUTCOMES = {
+    "helped": "It helped",
+    "mixed": "A trade",
+    "unclear": "No clear difference",
+    "harmed": "It did harm",
+    "nothing": "Nothing to compare",
+}
+
+
+def write_report(
+    runs: Sequence[Run], target: Path, *, comparison: Comparison | None = None, title: str | None = None
+) -> None:
+    """Write the page about finished runs to `target`, whole or not at all.
+
+    The page needs nothing else: no network, no other file. `comparison` saves comparing the runs again.
+    """
+    write_text(target, render_report(runs, comparison=comparison, title=title))
+
+
+def render_report(
+    runs: Sequence[Run], *, comparison: Comparison | None = None, title: str | None = None
+) -> str:
+    """The page about finished runs, as HTML."""
+    comparison = comparison or compare_runs(runs)
+    experiment = arrange(runs, baseline=comparison.baseline)
+    lead = lead_method(comparison)
+    found = verdict(comparison)
+    script, style = _file("script.js"), _file("style.css")
+    measures, lines = sections.comparison_table(comparison)
+    methods, every_line = sections.all_measures(comparison)
+    gained, lost = ([], []) if lead is None else sections.gains(comparison, lead)
+    page: str = _template().render(
+        generator=f"tailmask {__version__}",
+        title=title or _title(comparison),
+        script=script,
+        style=style,
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        comparison=comparison,
+        lead=lead,
+        outcome=found.outcome,
+        outcome_text=_OUTCOMES[found.outcome],
+        sentences=found.sentences,
+        tiles=[] if lead is None else sections.tiles(comparison, lead),
+        measures=measures,
+        lines=lines,
+        methods=methods,
+        every_line=every_line,
+        gained=gained,
+        lost=lost,
+        footnote=footnote(comparison),
+        class_data=sections.class_data(comparison),
+        gain_name="recall" if comparison.single_label else "F1",
+        pictures=draw_pictures(experiment, comparison, lead),
+        runs=_runs(experiment),
+        recipe=_recipe(experiment.config),
+        config=experiment.config,
+    )
+    return page
+
+
+def _title(comparison: Comparison) -> str:
+    names = [method.name for method in comparison.methods]
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return f"{shown} on {Path(comparison.data).name}"
+
+
+def _template() -> Any:
+    jinja2 = require("jinja2", extra="cli")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["thousands"] = lambda number: f"{number:,}"
+    return environment.from_string(_file("page.html"))
+
+
+def _file(name: str) -> str:
+    return (resources.files("tailmask.report") / "template" / name).read_text(encoding="utf-8")
+
+
+def _runs(experiment: Experiment) -> list[dict[str, Any]]:
+    """One line for each run: what made it, how long, where."""
+    found = []
+    for method, by_seed in experiment.runs.items():
+        for seed, run in by_seed.items():
+            history = run.history
+            found.append(
+                {
+                    "method": method,
+                    "full_name": run.config["method"],
+                    "seed": seed,
+                    "epochs": len(history),
+                    "minutes": sum(float(record.get("seconds") or 0.0) for record in history) / 60,
+                    "folder": str(run.folder),
+                    "commit": (run.config.get("commit") or "–")[:10],
+                }
+            )
+    return found
+
+
+def _recipe(config: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """The recipe and the data, section by section, as names and texts."""
+    tables: dict[str, Any] = {"data": config["determines"].get("data", {}), **config["recipe"]}
+    return {
+        section: [(name, _value(value)) for name, value in table.items() if value not in ([], {}, None)]
+        for section, table in tables.items()
+        if isinstance(table, dict) and table
+    }
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {_value(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_value, value))
+    return str(value)

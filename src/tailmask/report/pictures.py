@@ -1,0 +1,123 @@
+"""The page's figures with their captions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailmask.analysis.classes import difficult_classes, representative_classes
+from tailmask.analysis.comparison import Comparison
+from tailmask.analysis.experiment import Experiment
+from tailmask.method import parse
+from tailmask.report import figures, history
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Picture", "draw_pictures"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as SVG, with the words around it."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+def draw_pictures(experiment: Experiment, comparison: Comparison, lead: str | None) -> list[Picture]:
+    """All figures that the runs have something for, in the page's order."""
+    drawn = []
+    for name, title, caption, draw in _plans(experiment, comparison, lead):
+        svg = figures.to_svg(draw(), label=f"{title}. {caption}", prefix=name)
+        drawn.append(Picture(name, title, caption, svg))
+    return drawn
+
+
+Plan = tuple[str, str, str, Callable[[], "Figure"]]
+
+
+def _plans(experiment: Experiment, comparison: Comparison, lead: str | None) -> Iterator[Plan]:
+    base, shown = comparison.baseline, lead or comparison.baseline
+    classes, train_positives = comparison.classes, comparison.train_positives
+    if lead is not None and comparison.differences:
+        yield (
+            "differences",
+            "How much better, and how sure",
+            f"Differences to {base} with 95 % intervals, in points; right of the line is better. "
+            "Filled marks have an interval without zero.",
+            lambda: figures.differences(comparison),
+        )
+    yield _by_class(comparison, lead)
+    chosen = representative_classes(train_positives, 4)
+    methods = [base] if lead is None else [base, lead]
+    yield (
+        "outputs",
+        "Output probabilities",
+        "Where the test outputs of a class lie, when it is present (best at 1) and when it is absent "
+        "(best at 0), for classes from the most frequent to the rarest. Shares are on a square-root scale.",
+        lambda: figures.output_distributions(
+            {method: history.output_counts(experiment.runs[method].values(), chosen) for method in methods},
+            classes=[classes[index] for index in chosen],
+            train_positives=[train_positives[index] for index in chosen],
+            chosen=range(len(chosen)),
+        ),
+    )
+    runs = experiment.runs[shown].values()
+    if parse(next(iter(runs)).config["method"]).masking is not None:
+        yield (
+            "ratios",
+            f"Ratios of {shown} over the epochs",
+            "The ratio of positive to negative labels that each class is trained at, from red for the most "
+            "frequent to blue for the rarest; the grey band holds all classes. Mean over the seeds.",
+            lambda: figures.ratio_trajectories(
+                history.ratios(runs), classes=classes, train_positives=train_positives
+            ),
+        )
+        yield (
+            "divergences",
+            f"Divergences of {shown} over the epochs",
+            "How far outputs are from the truth, measured in training; their balance moves the ratios.",
+            lambda: figures.divergence_trajectories(
+                history.divergences(runs), classes=classes, train_positives=train_positives
+            ),
+        )
+    yield (
+        "losses",
+        "Training loss",
+        "Mean over the seeds, with their range. Methods measure different losses: compare courses, "
+        "not levels.",
+        lambda: figures.loss_curves(
+            {name: history.losses(by_seed.values()) for name, by_seed in experiment.runs.items()}
+        ),
+    )
+
+
+def _by_class(comparison: Comparison, lead: str | None) -> Plan:
+    base = comparison.baseline
+    names = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
+    values = {
+        method: {label: comparison.class_values[method][name] for name, label in names.items()}
+        for method in ([base] if lead is None else [base, lead])
+    }
+    hard = difficult_classes(comparison.class_values[base]["f1"], comparison.train_positives)[:12]
+    caption = "Classes from the most to the least frequent in training. " + (
+        f"Bars are {base}." if lead is None else f"Bars are {lead}, points {base}."
+    )
+    if hard:
+        caption += f" Triangles: many training samples, and yet an F1 under 20 % with {base}."
+
+    def draw() -> Figure:
+        return figures.by_class(
+            values[lead or base],
+            None if lead is None else values[base],
+            classes=comparison.classes,
+            train_positives=comparison.train_positives,
+            labels=(lead or base, base),
+            marked=hard,
+        )
+
+    return "by-class", "Precision, recall and F1 by class", caption, draw

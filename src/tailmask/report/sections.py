@@ -1,0 +1,205 @@
+"""The page's tables as texts and numbers, ready for its template."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tailmask.analysis.comparison import ClassGain, Comparison, Difference, row_name
+from tailmask.analysis.measures import describe, primary
+from tailmask.analysis.render import mean_text
+from tailmask.analysis.verdict import points
+from tailmask.metrics import class_groups
+
+__all__ = [
+    "Bar",
+    "Cell",
+    "Gain",
+    "Line",
+    "Tile",
+    "all_measures",
+    "class_data",
+    "comparison_table",
+    "gains",
+    "tiles",
+]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """An interval to draw, in percent of the width, with zero in the middle; it is better to the right."""
+
+    low: float
+    mean: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A measure of a method: its mean, and its change against the baseline where there is one."""
+
+    mean: str
+    change: str = ""
+    ends: str = ""
+    effect: int = 0
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table."""
+
+    name: str
+    cells: list[Cell]
+    is_variant: bool = False
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A leading measure, large."""
+
+    label: str
+    before: str
+    after: str
+    cell: Cell
+    bar: Bar
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A class that moved, with its interval."""
+
+    name: str
+    train_positives: int
+    before: str
+    after: str
+    cell: Cell
+    bar: Bar
+
+
+def tiles(comparison: Comparison, lead: str) -> list[Tile]:
+    """The measures that the verdict speaks of, and the share of samples that are all right."""
+    names = [*primary(single_label=comparison.single_label), "ap"]
+    names.append("error" if comparison.single_label else "exact_match")
+    found = [(name, comparison.difference(lead, name)) for name in names]
+    shown = [(name, difference) for name, difference in found if difference is not None]
+    scale = max((max(abs(each.low), abs(each.high)) for _, each in shown), default=1.0)
+    return [
+        Tile(
+            describe(name).label,
+            mean_text(comparison.row(comparison.baseline, name)).partition(" ")[0],
+            mean_text(comparison.row(lead, name)).partition(" ")[0],
+            _cell(difference, ""),
+            _bar(
+                difference.low,
+                difference.mean,
+                difference.high,
+                scale,
+                upward=describe(name).higher_is_better,
+            ),
+        )
+        for name, difference in shown
+    ]
+
+
+def comparison_table(comparison: Comparison) -> tuple[list[str], list[Line]]:
+    """The leading measures: their names, and a line for each method and way to decide."""
+    names = comparison.headline
+    lines = [
+        Line(
+            row_name(method, decision),
+            [
+                _cell(
+                    comparison.difference(method, name, decision=decision),
+                    mean_text(comparison.row(method, name, decision)),
+                )
+                for name in names
+            ],
+            is_variant=decision != "default",
+        )
+        for method, decision in comparison.row_keys
+    ]
+    return [describe(name).label for name in names], lines
+
+
+def all_measures(comparison: Comparison) -> tuple[list[str], list[Line]]:
+    """Every measure: the methods' names, and a line for each measure."""
+    methods = [method.name for method in comparison.methods]
+    lines = [
+        Line(
+            describe(name).label,
+            [
+                _cell(comparison.difference(each, name), mean_text(comparison.row(each, name)))
+                for each in methods
+            ],
+        )
+        for name in comparison.metrics
+    ]
+    return methods, lines
+
+
+def gains(comparison: Comparison, lead: str, *, number: int = 5) -> tuple[list[Gain], list[Gain]]:
+    """The classes that gained most and lost most, on one scale."""
+    gained, lost = comparison.gains(lead, number=number)
+    scale = max((max(abs(each.low), abs(each.high)) for each in [*gained, *lost]), default=1.0)
+    return [_gain(each, scale) for each in gained], [_gain(each, scale) for each in lost]
+
+
+def class_data(comparison: Comparison) -> dict[str, Any]:
+    """All classes' values in percent, column by column, as the page's script takes them."""
+    import torch
+
+    order = class_groups(torch.tensor(comparison.train_positives))
+    groups = ["medium"] * len(comparison.classes)
+    for name in ("head", "tail"):
+        for index in order.get(name, torch.tensor([], dtype=torch.int64)).tolist():
+            groups[index] = name
+    methods: dict[str, Any] = {
+        method: {name: _percents(values) for name, values in by_metric.items()}
+        for method, by_metric in comparison.class_values.items()
+    }
+    for method in methods:
+        own = [gain for gain in comparison.class_gains if gain.method == method]
+        if own:
+            methods[method] |= {
+                name: _percents([getattr(gain, name) for gain in own])
+                for name in ("difference", "low", "high")
+            }
+    return {
+        "names": list(comparison.classes),
+        "train": list(comparison.train_positives),
+        "test": list(comparison.test_positives),
+        "groups": groups,
+        "baseline": comparison.baseline,
+        "methods": methods,
+    }
+
+
+def _gain(gain: ClassGain, scale: float) -> Gain:
+    effect = int(gain.low > 0) - int(gain.high < 0)
+    ends = f"{points(gain.low)} to {points(gain.high)}"
+    return Gain(
+        gain.name,
+        gain.train_positives,
+        points(gain.baseline, sign=False),
+        points(gain.value, sign=False),
+        Cell("", points(gain.difference), ends, effect),
+        _bar(gain.low, gain.difference, gain.high, scale),
+    )
+
+
+def _cell(difference: Difference | None, mean: str) -> Cell:
+    if difference is None or math.isnan(difference.mean):
+        return Cell(mean)
+    ends = f"{points(difference.low)} to {points(difference.high)}"
+    return Cell(mean, points(difference.mean), ends, difference.effect)
+
+
+def _bar(low: float, mean: float, high: float, scale: float, *, upward: bool = True) -> Bar:
+    sign = 1.0 if upward else -1.0
+    places = [round(50.0 + 48.0 * sign * value / max(scale, 1e-9), 2) for value in (low, mean, high)]
+    return Bar(min(places), places[1], max(places))
+
+
+def _percents(values: Any) -> list[float | None]:
+    return [None if math.isnan(value) else round(100.0 * value, 1) for value in values]
