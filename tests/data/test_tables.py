@@ -122,6 +122,7 @@ def test_tags_in_one_column(tmp_path: Path, separator: str) -> None:
     _, labels = read_table(path, DataOptions(label_column="tags", separator=separator))
     assert labels.classes == ("a", "b", "c")
     assert labels.targets.tolist() == [[1, 1, 0], [1, 0, 0], [0, 0, 0], [-1, -1, -1], [0, 0, 1]]
+    assert labels.notes[0].startswith("1 rows have nothing in 'tags', so that none of their labels is known")
 
 
 def test_tags_as_lists_and_the_column_called_labels(tmp_path: Path) -> None:
@@ -185,7 +186,7 @@ def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
         ("x,y\n1,2\n", {}, "which columns of .*a.csv are labels\\? name them with --labels"),
         ("x,tag_a\n1,2\n", {"labels": "tg_*"}, "has no column 'tg_\\*': did you mean 'tag_a'"),
         ("x,tag_a\n1,2\n", {"label_column": "tag_"}, "has no column 'tag_': did you mean 'tag_a'\\?"),
-        ("x,tag_a\n1,2\n", {"labels": "tag_a"}, "has 2.0 for class 'tag_a' in row 0"),
+        ("x,tag_a\n1,2\n", {"labels": "tag_a"}, "has 2 for class 'tag_a' in row 1"),
         ("x,tag_a\n1,yes\n", {"labels": "tag_a"}, "has 'yes' for class 'tag_a' in row 1"),
         ("x,tag_a,tag_a\n1,0,1\n", {"labels": "tag_a"}, "names a column twice: tag_a"),
         ("tag_a\n1\n", {"labels": "tag_a"}, "has no column to learn from"),

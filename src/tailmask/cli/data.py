@@ -82,7 +82,7 @@ def _print_json(dataset: Dataset, statistics: Mapping[str, Statistics], notes: l
         "splits": {name: split.to_json() for name, split in statistics.items()},
         "notes": notes,
     }
-    json.dump(content, sys.stdout, indent=2, ensure_ascii=False, default=str)
+    json.dump(content, sys.stdout, indent=2, ensure_ascii=False)
     print()
 
 

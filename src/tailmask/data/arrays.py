@@ -143,11 +143,8 @@ class ArrayEncoder(Encoder):
         if path.suffix.lower() == ".npz":
             file = Npz(path)
             file.require(self.key, "--inputs")
-            yield from (
-                file.csr_rows(self.key, batch_size)
-                if file.is_csr(self.key)
-                else file.rows(self.key, batch_size)
-            )
+            rows = file.csr_rows if file.is_csr(self.key) else file.rows
+            yield from rows(self.key, batch_size)
         elif path.suffix.lower() == ".arff":
             from tailmask.data.arff_features import arff_batches
 

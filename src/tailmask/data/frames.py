@@ -57,13 +57,13 @@ def matching_columns(patterns: str, columns: Sequence[str], where: object) -> li
     >>> matching_columns("tag_*,age", ["age", "tag_a", "tag_b", "name"], "the file")
     ['age', 'tag_a', 'tag_b']
     """
-    wanted = [pattern.strip() for pattern in patterns.split(",")]
-    for pattern in wanted:
-        if not any(pattern == name or fnmatchcase(name, pattern) for name in columns):
+    matched: set[str] = set()
+    for pattern in (part.strip() for part in patterns.split(",")):
+        found = {name for name in columns if pattern == name or fnmatchcase(name, pattern)}
+        if not found:
             raise UserError(f"{where} has no column {pattern!r}: {nearest(pattern, columns)}")
-    return [
-        name for name in columns if any(pattern == name or fnmatchcase(name, pattern) for pattern in wanted)
-    ]
+        matched |= found
+    return [name for name in columns if name in matched]
 
 
 def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None, infer: bool = True) -> pl.LazyFrame:
@@ -72,16 +72,13 @@ def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None, infer: b
     suffix, wanted = path.suffix.lower(), dict(types or {})
     scan: pl.LazyFrame
     if suffix not in _SEPARATORS:
-        parquet = suffix == ".parquet"
-        scan = (
-            polars.scan_parquet(path, glob=False)
-            if parquet
-            else polars.scan_ndjson(path, infer_schema_length=None)
-        )
+        if suffix == ".parquet":
+            scan = polars.scan_parquet(path, glob=False)
+        else:
+            scan = polars.scan_ndjson(path, infer_schema_length=None)
         present = scan.collect_schema().names()
-        return scan.with_columns(
-            polars.col(name).cast(kind) for name, kind in wanted.items() if name in present
-        )
+        casts = [polars.col(name).cast(kind) for name, kind in wanted.items() if name in present]
+        return scan.with_columns(casts)
     names = _header(path, _SEPARATORS[suffix], header=header)
     scan = polars.scan_csv(
         path,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,9 +40,8 @@ class Labels:
 
     classes: tuple[str, ...]
     targets: Tensor | csr_array
-    open: bool = (
-        False  # whether the classes are just the tags that were found, so that other files may have more
-    )
+    open: bool = False  # whether the classes are just the tags that were found: other files may have more
+    notes: tuple[str, ...] = ()  # what a user should know about how they were taken
 
     def __len__(self) -> int:
         return int(self.targets.shape[0])
@@ -62,10 +61,11 @@ class Labels:
         if isinstance(self.targets, Tensor):
             targets = torch.zeros(len(self), len(classes), dtype=torch.int8)
             targets[:, torch.from_numpy(columns)] = self.targets
-            return Labels(tuple(classes), targets, self.open)
+            return replace(self, classes=tuple(classes), targets=targets)
         coordinates = self.targets.tocoo()
         rows, columns = coordinates.row.astype(np.int64), columns[coordinates.col]
-        return Labels(tuple(classes), labels_from_pairs(rows, columns, (len(self), len(classes))), self.open)
+        targets = labels_from_pairs(rows, columns, (len(self), len(classes)))
+        return replace(self, classes=tuple(classes), targets=targets)
 
     @property
     def single(self) -> bool:
@@ -108,8 +108,10 @@ def read_classes(path: Path) -> tuple[str, ...]:
     return check_classes(names, path)
 
 
-def labels_from_matrix(values: NDArray[np.generic], classes: Sequence[str], where: object) -> Labels:
-    """Labels from a matrix (N, C) of 0, 1 and unknown (−1 or NaN).
+def labels_from_matrix(
+    values: NDArray[np.generic], classes: Sequence[str], where: object, *, first_row: int = 0
+) -> Labels:
+    """Labels from a matrix (N, C) of 0, 1 and unknown (−1 or NaN); `first_row` is what errors count from.
 
     >>> labels_from_matrix(np.array([[1, 0], [0, -1]]), ["a", "b"], "Y").targets
     tensor([[ 1,  0],
@@ -129,7 +131,7 @@ def labels_from_matrix(values: NDArray[np.generic], classes: Sequence[str], wher
     if len(wrong):
         row, column = wrong[0]
         raise UserError(
-            f"{where} has {values[row, column]} for class {classes[column]!r} in row {row}: "
+            f"{where} has {values[row, column]:g} for class {classes[column]!r} in row {row + first_row}: "
             "labels are 0 or 1, and −1 or NaN where they are not known"
         )
     if (targets == -1).any() and not (targets == 0).any():

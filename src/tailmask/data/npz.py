@@ -31,8 +31,9 @@ __all__ = ["Npz"]
 _BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, OverflowError, MemoryError)
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError)
 _DEFLATE_LIMIT = 1032  # no deflate stream grows by more than this factor
-MAX_COLUMNS = 10**7  # a CSR matrix may claim any number of them, and each costs memory in the end
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
+
+MAX_COLUMNS = 10**7  # a CSR matrix may claim any number of them, and each costs memory in the end
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,6 @@ class Npz:
             raise UserError(
                 f"{self.path} has no array {name!r} but {listing(self.names)}: name yours with {option}"
             )
-
-    def header(self, name: str) -> _Header:
-        """Shape and type of an array, without reading it."""
-        with self._open(name) as (_, header):
-            return header
 
     def array(self, name: str) -> NDArray[Any]:
         """A whole array."""
@@ -139,13 +135,11 @@ class Npz:
 
     def _read_header(self, file: IO[bytes], info: zipfile.ZipInfo, name: str) -> _Header:
         try:
-            version = np.lib.format.read_magic(file)
-            first = version == (1, 0)
+            first = np.lib.format.read_magic(file) == (1, 0)
             read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
             shape, fortran_order, dtype = read(file)
-        except (
-            Exception
-        ) as error:  # whatever Python's tokenizer, literals and NumPy's types raise on nonsense
+        except Exception as error:
+            # Whatever Python's tokenizer and literals and NumPy's types raise on nonsense.
             raise ValueError(f"its header makes no sense: {error}") from error
         where = f"{self.path}: the array {name!r}"
         if dtype.hasobject:
@@ -186,10 +180,11 @@ def _physical_memory() -> int:
 
 def _read(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytearray:
     content = bytearray(math.prod(shape) * dtype.itemsize)
-    view, done = memoryview(content), 0
+    done = 0
     while done < len(content):
-        received = file.readinto(view[done : done + 2**24])  # type: ignore[attr-defined]
-        if not received:
+        piece = file.read(min(2**24, len(content) - done))
+        if not piece:
             raise EOFError("it is cut off")
-        done += received
+        content[done : done + len(piece)] = piece
+        done += len(piece)
     return content

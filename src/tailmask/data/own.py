@@ -180,6 +180,7 @@ def _split_off(parts: dict[str, _Part], options: DataOptions) -> dict[str, _Part
 
 
 def _source(path: Path, parts: dict[str, _Part], encoder: Encoder, options: DataOptions) -> dict[str, object]:
+    train = parts["train"]
     chosen = {
         field.name: getattr(options, field.name)
         for field in dataclasses.fields(options)
@@ -187,9 +188,9 @@ def _source(path: Path, parts: dict[str, _Part], encoder: Encoder, options: Data
     }
     digests = {part.path: file_digest(part.path) for part in parts.values()}
     return {
-        "path": str(path),
+        "name": path.name,  # not where it is: the same file elsewhere is the same data
         "options": chosen,
-        "classes": len(parts["train"].labels.classes),
+        "classes": len(train.labels.classes),
         "splits": {
             name: {
                 "file": part.path.name,
@@ -199,5 +200,5 @@ def _source(path: Path, parts: dict[str, _Part], encoder: Encoder, options: Data
             }
             for name, part in parts.items()
         },
-        "notes": parts["train"].rows.notes(encoder),
+        "notes": [*train.labels.notes, *train.rows.notes(encoder)],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +95,7 @@ def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labe
     if options.labels is not None:
         columns = matching_columns(options.labels, frame.columns, path)
         matrix = np.stack([_label_values(frame[name], path) for name in columns], axis=1)
-        return labels_from_matrix(matrix, columns, path), columns
+        return labels_from_matrix(matrix, columns, path, first_row=1), columns
     column = options.label_column or "labels"
     if column not in frame.columns:
         if options.label_column is not None:
@@ -106,7 +106,15 @@ def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labe
         )
     classes = None if options.classes is None else read_classes(options.classes)
     tags = _tags(frame[column], options.separator, path)
-    return labels_from_tags(tags, path, classes=classes), [column]
+    labels = labels_from_tags(tags, path, classes=classes)
+    empty = sum(row is None for row in tags)
+    if empty:
+        note = (
+            f"{empty} rows have nothing in {column!r}, so that none of their labels is known: "
+            f"write just {options.separator!r} where there are none"
+        )
+        labels = replace(labels, notes=(note,))
+    return labels, [column]
 
 
 def _label_values(series: pl.Series, path: Path) -> NDArray[np.float32]:
