@@ -206,6 +206,13 @@ def test_images_that_do_not_decode_are_named(tmp_path: Path, content: bytes) -> 
     assert "\n" not in str(error.value)
 
 
+def test_formats_that_call_other_programs_are_not_opened(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.eps")
+    (tmp_path / "a.eps").rename(tmp_path / "a.png")
+    with pytest.raises(UserError, match="cannot be decoded as an image"):
+        decode(tmp_path / "a.png", (3, 8, 8))
+
+
 def test_a_cut_image_is_named(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for suffix in ("png", "jpg", "webp"):

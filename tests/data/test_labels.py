@@ -89,8 +89,8 @@ def test_many_labels_are_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_aligned_columns() -> None:
-    labels = Labels(("b", "a"), torch.tensor([[1, -1]], dtype=torch.int8)).aligned(["a", "b", "c"])
-    assert labels.targets.tolist() == [[-1, 1, 0]]
+    labels = Labels(("b", "a"), torch.tensor([[1, -1], [-1, -1]], dtype=torch.int8))
+    assert labels.aligned(["a", "b", "c"]).targets.tolist() == [[-1, 1, 0], [-1, -1, -1]]
 
 
 def test_single_labels() -> None:

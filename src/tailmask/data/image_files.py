@@ -6,8 +6,9 @@ import math
 import os
 import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
@@ -21,7 +22,10 @@ from tailmask.errors import UserError, require
 
 __all__ = ["ImageFiles", "check_paths", "decode", "packed"]
 
-_NOT_DECODED = (OSError, SyntaxError, ValueError, EOFError, struct.error, MemoryError, OverflowError)
+_NOT_DECODED = (OSError, SyntaxError, ValueError, EOFError, struct.error, MemoryError, ArithmeticError)
+
+# Pillow would open more, some of it with the help of other programs.
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 
 # What to cut out of an image, in pixels: left, top, right, bottom.
 Box: TypeAlias = tuple[float, float, float, float]
@@ -54,34 +58,36 @@ class ImageFiles:
         """Normalised images (B, channels, height, width) in float32."""
         channels, height, width = self.shape
         pixels = np.empty((len(index), height, width, channels), dtype=np.uint8)
-        draws = (
-            [[]] * len(index)
-            if generator is None
-            else torch.rand(len(index), 5, generator=generator).tolist()
-        )
+        draws = None if generator is None else torch.rand(len(index), 5, generator=generator).tolist()
         for number, name in enumerate(self.names[index.numpy()]):
-            drawn = draws[number]
-            box = drawn[:4] if drawn and self.min_area is not None else None
-            image = decode(
-                self.folder / os.fsdecode(name), self.shape, random=box, min_area=self.min_area or 1.0
-            )
-            pixels[number] = image[:, ::-1] if drawn and self.flip and drawn[4] < 0.5 else image
+            drawn = None if draws is None else draws[number]
+            pixels[number] = self._decode(self.folder / os.fsdecode(name), drawn)
         return normalize_images(torch.from_numpy(pixels).permute(0, 3, 1, 2), self.mean, self.std)
+
+    def _decode(self, path: Path, draws: list[float] | None) -> NDArray[np.uint8]:
+        if draws is None:
+            return decode(path, self.shape)
+        box = None if self.min_area is None else partial(_random, draws=draws, min_area=self.min_area)
+        pixels = decode(path, self.shape, choose_box=box)
+        return pixels[:, ::-1] if self.flip and draws[4] < 0.5 else pixels
 
 
 def decode(
-    path: Path, shape: tuple[int, int, int], *, random: Sequence[float] | None = None, min_area: float = 1.0
+    path: Path, shape: tuple[int, int, int], *, choose_box: Callable[[tuple[int, int]], Box] | None = None
 ) -> NDArray[np.uint8]:
-    """Pixels (height, width, channels) of an image file: its middle, or a random box from four draws."""
+    """Pixels (height, width, channels) of what is in the middle of an image file, or in a box of choice.
+
+    `choose_box` gets the image's width and height.
+    """
     pillow = require("PIL.Image", extra="cli")
     channels, height, width = shape
     mode = {1: "L", 3: "RGB", 4: "RGBA"}[channels]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
-            with pillow.open(path) as image:
+            with pillow.open(path, formats=FORMATS) as image:
                 full = image.size
-                box = _middle(full, width / height) if random is None else _random(full, random, min_area)
+                box = _middle(full, width / height) if choose_box is None else choose_box(full)
                 # `draft` has a JPEG decoded at ½, ¼ or ⅛ of its size where that is still enough.
                 enough = (full[0] * width / (box[2] - box[0]), full[1] * height / (box[3] - box[1]))
                 image.draft(None if mode == "RGBA" else mode, (math.ceil(enough[0]), math.ceil(enough[1])))
@@ -102,6 +108,7 @@ def _middle(size: tuple[int, int], aspect: float) -> Box:
 
 
 def _random(size: tuple[int, int], draws: Sequence[float], min_area: float) -> Box:
+    """A box whose area, side ratio and place four draws from [0, 1) say."""
     area = size[0] * size[1] * (min_area + draws[0] * (1 - min_area))
     ratio = math.exp((2 * draws[1] - 1) * math.log(4 / 3))  # as likely wide as high
     width, height = min(size[0], math.sqrt(area * ratio)), min(size[1], math.sqrt(area / ratio))

@@ -61,6 +61,7 @@ class Labels:
         if isinstance(self.targets, Tensor):
             targets = torch.zeros(len(self), len(classes), dtype=torch.int8)
             targets[:, torch.from_numpy(columns)] = self.targets
+            targets[(self.targets == -1).all(dim=1)] = -1  # nothing is known of these, nor of the new classes
             return replace(self, classes=tuple(classes), targets=targets)
         coordinates = self.targets.tocoo()
         rows, columns = coordinates.row.astype(np.int64), columns[coordinates.col]
@@ -87,7 +88,7 @@ def check_classes(classes: Sequence[str], where: object) -> tuple[str, ...]:
 
 
 def printable(name: str) -> str:
-    """A name with a mark for each character that would move a cursor or break a file.
+    r"""A name with a mark for each character that would move a cursor or break a file.
 
     >>> printable("naïve \x1b[2J")
     'naïve �[2J'

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tailmask.data.frames import TABLES, read_frame
 from tailmask.data.image_encoder import ImageEncoder
-from tailmask.data.image_files import ImageFiles, check_paths, packed
+from tailmask.data.image_files import FORMATS, ImageFiles, check_paths, packed
 from tailmask.data.labels import Labels, labels_from_tags, read_classes
 from tailmask.data.options import DataOptions
 from tailmask.errors import UserError, require
@@ -112,7 +112,7 @@ def listed_images(path: Path) -> list[Path]:
 def _side(path: Path) -> int:
     pillow: Any = require("PIL.Image", extra="cli")
     try:
-        with pillow.open(path) as image:
+        with pillow.open(path, formats=FORMATS) as image:
             return int(min(*image.size, LARGEST_SIDE))
     except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
         raise UserError(f"{path} cannot be decoded as an image ({error})") from error
