@@ -59,7 +59,9 @@ class AsymmetricLoss(ElementwiseLoss):
         clip: Probability margin m; negatives with a lower probability have no loss.
         detach_focus: Keep the focusing factors out of the gradient, as `disable_torch_grad_focal_loss` of the
             published code does.
-        weight, per_sample, reduction: As in `ElementwiseLoss`.
+        weight: As in `ElementwiseLoss`.
+        per_sample: As in `ElementwiseLoss`.
+        reduction: As in `ElementwiseLoss`.
     """
 
     def __init__(

@@ -45,15 +45,20 @@ class DistributionBalancedLoss(ElementwiseLoss):
     tensor(0.2762)
 
     Args:
-        positives, negatives: Known positives and negatives of each class in the training data, shape (C,). A
-            class without any counts as having one.
-        alpha, beta, mu: The smoothing map of the weights. The defaults here and below are those published for
+        positives: Known positives of each class in the training data, shape (C,). A class without any counts
+            as having one.
+        negatives: Known negatives of each class.
+        alpha: Lowest weight of the smoothing map. The defaults here and below are those published for
             COCO-MLT; for VOC-MLT μ is 0.3 and λ is 5.
+        beta: Steepness of the smoothing map.
+        mu: Middle of the smoothing map.
         neg_scale: λ.
         init_bias: Scale of the classes' bias.
         gamma: Focus of the focal factor; 0 leaves it out.
         balance: Constant factor that goes with the focal factor.
-        weight, per_sample, reduction: As in `ElementwiseLoss`.
+        weight: As in `ElementwiseLoss`.
+        per_sample: As in `ElementwiseLoss`.
+        reduction: As in `ElementwiseLoss`.
     """
 
     positives: Tensor  # (C,)

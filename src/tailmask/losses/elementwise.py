@@ -55,7 +55,9 @@ class FocalLoss(ElementwiseLoss):
         gamma: γ, the focus; 0 is binary cross-entropy, 2 is published for detection, 1 by Cui et al. 2019.
         alpha: Weight of positives against 1 − α of negatives, for all classes or of shape (C,); None leaves
             both at 1. Lin et al. use 0.25 with γ = 2.
-        weight, per_sample, reduction: As in `ElementwiseLoss`.
+        weight: As in `ElementwiseLoss`.
+        per_sample: As in `ElementwiseLoss`.
+        reduction: As in `ElementwiseLoss`.
     """
 
     alpha: Tensor | None

@@ -116,7 +116,8 @@ class UndersamplingSampler(EpochSampler):
         samples_per_class: S; the paper has 500 on MultiMNIST and 1000 on MSCOCO.
         seed: Determines the draws of all epochs.
         num_classes: For class indices that may lack the last classes.
-        num_replicas, rank: Number of ranks, and this one; None asks torch.distributed.
+        num_replicas: Number of ranks; None asks torch.distributed.
+        rank: This rank; None asks torch.distributed.
     """
 
     def __init__(
@@ -163,7 +164,10 @@ class ClassAwareSampler(EpochSampler):
         epoch_length: Samples an epoch, all ranks together. None is the number of samples N, so that an epoch
             costs what it does without the sampler. Wu et al. 2020 take a quarter of the largest class's size
             times the number of classes.
-        seed, num_classes, num_replicas, rank: As in `UndersamplingSampler`.
+        seed: As in `UndersamplingSampler`.
+        num_classes: As in `UndersamplingSampler`.
+        num_replicas: As in `UndersamplingSampler`.
+        rank: As in `UndersamplingSampler`.
     """
 
     def __init__(
