@@ -1,43 +1,21 @@
-"""What the losses share: class weights, known labels, reduction, and constants that stay in float32."""
+"""What the losses share: class weights, known labels, reduction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from tailmask.buffers import ExactBuffers
 from tailmask.errors import nearest
 from tailmask.losses.weights import class_vector, over_classes, sample_weights
 
-__all__ = ["ElementwiseLoss", "ExactBuffers", "Reduction", "WeightedLoss", "full_precision"]
+__all__ = ["ElementwiseLoss", "Reduction", "WeightedLoss", "full_precision"]
 
 Reduction = Literal["mean", "batchmean", "sum", "none"]
 
 _REDUCTIONS = ("mean", "batchmean", "sum", "none")
-
-
-class ExactBuffers(nn.Module):
-    """A module whose floating-point buffers keep their precision when it is cast to another one.
-
-    A class weight or frequency of one in 10⁵ would lose its digits in half precision.
-
-    >>> module = ExactBuffers()
-    >>> module.register_buffer("frequency", torch.tensor([1e-5]))
-    >>> module.half().frequency
-    tensor([1.0000e-05])
-    """
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        exact = {name: buffer for name, buffer in self._buffers.items() if buffer is not None}
-        super_apply: Callable[..., Any] = super()._apply  # torch leaves it untyped
-        super_apply(fn, recurse)
-        for name, buffer in exact.items():
-            moved = self._buffers[name]
-            if moved is not None and moved.dtype != buffer.dtype:
-                self._buffers[name] = buffer.to(moved.device)
-        return self
 
 
 class WeightedLoss(ExactBuffers):

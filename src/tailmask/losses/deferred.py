@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmask.losses.base import ExactBuffers, Reduction, WeightedLoss
+from tailmask.buffers import ExactBuffers
+from tailmask.losses.base import Reduction, WeightedLoss
 from tailmask.losses.weights import class_vector
 
 __all__ = ["DeferredReweighting"]

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tailmask import functional
+from tailmask.buffers import ExactBuffers
 from tailmask.errors import listing, nearest
 from tailmask.masking.labels import Batch, raise_faults
 
@@ -36,7 +37,7 @@ class RatioUpdate(NamedTuple):
     keep: Tensor  # (2, C) share of negatives and of positives that the next epoch keeps
 
 
-class AdaptiveRatio(nn.Module):
+class AdaptiveRatio(ExactBuffers):
     """Target ratios of the classes, the statistics that move them, and the keep probabilities they imply.
 
     The base of `PartialLabelMasking`, which documents the arguments. Ratios and class counts are buffers. The
@@ -217,12 +218,7 @@ class AdaptiveRatio(nn.Module):
             )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        # Ratios stay in float32 whatever the module is cast to; the statistics move along.
-        exact = {name: getattr(self, name) for name in ("target_ratio", "keep")}
-        super_apply: Callable[..., Any] = super()._apply
-        super_apply(fn, recurse)
-        for name, tensor in exact.items():
-            setattr(self, name, tensor.to(self.class_counts.device))
+        super()._apply(fn, recurse)
         self.counts = fn(self.counts)
         self.faults = fn(self.faults)
         return self
