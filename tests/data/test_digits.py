@@ -48,6 +48,12 @@ def test_another_seed_gives_other_images_of_the_same_kind(digits) -> None:
     assert not torch.equal(other.train.inputs.pixels, digits.train.inputs.pixels)
 
 
+def test_validation_can_be_left_out(digits) -> None:
+    without = load("digits", DataOptions(validation=0))
+    assert without.validation is None
+    assert torch.equal(without.train.inputs.pixels, digits.train.inputs.pixels)
+
+
 def test_every_image_is_the_maximum_of_two_digits_of_its_labels(digits) -> None:
     """Each bundled digit that lies below an image, at any place, is a candidate; two must make the image."""
     raw, labels = bundled(return_X_y=True)

@@ -14,7 +14,8 @@ It is made from scikit-learn's bundled 8×8 digits in the way the paper makes Mu
 6. Both digits of a pair stand at random places of a 12×12 canvas, drawn apart. The image is their pixel-wise
    maximum, its labels are the union of theirs.
 
-This makes 3216 training, 603 validation and 5400 test images.
+This makes 3216 training, 603 validation and 5400 test images. `validation=0` leaves out the validation split,
+and nothing else.
 """
 
 from __future__ import annotations
@@ -65,11 +66,12 @@ def load_digits(options: DataOptions) -> Dataset:
 
     images = Images.standardized(train_pixels)
     mean, std = images.mean, images.std
+    validation = Split(Images(validation_pixels, mean, std), validation_targets)
     return Dataset(
         name="digits",
         classes=tuple("0123456789"),
         train=Split(images, train_targets),
-        validation=Split(Images(validation_pixels, mean, std), validation_targets),
+        validation=None if options.validation == 0 else validation,
         test=Split(Images(test_pixels, mean, std), test_targets),
         encoder=ImageEncoder(channels=1, height=CANVAS, width=CANVAS, mean=mean, std=std),
         source={

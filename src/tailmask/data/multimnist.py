@@ -6,6 +6,9 @@ For testing, every test digit is paired with one random digit of each of the 9 o
 with exactly the paper's ten counts. The 28×28 digits are padded to 32×32, both are shifted by −6…6 pixels in
 each direction (what leaves the frame is cut), superimposed by the pixel-wise maximum and scaled to [0, 1].
 
+Which pairs come up is a draw. The paper's had 105 nines and ρ = 90.33; of the first hundred seeds 94 comes
+nearest, with 105 nines and ρ = 90.55. The mean over seeds is 81.
+
 The images are fixed. With `fresh_shifts` every epoch shifts the training digits anew.
 
 `validation` asks for that share of 14694 more pairs, made from digits that the long tail left unused. It left
