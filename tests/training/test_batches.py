@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from tailmask.data.dataset import Split
+from tailmask.errors import UserError
 from tailmask.training.batches import Batches, Shard, loader
 from tailmask.training.evaluation import predict, validation_metrics
 from tailmask.training.placement import Placement
@@ -130,8 +131,22 @@ def test_validation_metrics_leave_unknown_labels_out() -> None:
         ({"RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}, Placement(4, 2, 5)),
         ({"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2"}, Placement(2, 2, 3)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, Placement(1, 1, 0)),
+        (
+            {
+                "SLURM_PROCID": "0",
+                "SLURM_NTASKS": "4",
+                "SLURM_NTASKS_PER_NODE": "2",
+                "SLURM_JOB_NAME": "bash",
+            },
+            Placement(1, 1, 0),
+        ),
     ],
 )
 def test_placement_is_read_from_the_launcher(environment: dict[str, str], expected: Placement) -> None:
     assert Placement.from_environment(environment) == expected
     assert expected.is_first == (expected.rank == 0)
+
+
+def test_an_impossible_placement_is_refused() -> None:
+    with pytest.raises(UserError, match="WORLD_SIZE=5 is not a multiple of LOCAL_WORLD_SIZE=2"):
+        Placement.from_environment({"RANK": "0", "WORLD_SIZE": "5", "LOCAL_WORLD_SIZE": "2"})

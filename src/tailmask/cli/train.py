@@ -89,24 +89,31 @@ def train(
 
 
 def _train(config: RunConfig, folder: Path, *, threads: int | None, devices: int, tensorboard: bool) -> Run:
-    require("pytorch_lightning", extra="cli")
+    require("rich", extra="cli")
     from tailmask.cli.progress import RunProgress, notes
-    from tailmask.training.engine import Execution
-    from tailmask.training.engine import train as train_run
 
     progress = RunProgress(f"{config.name} on {Path(config.data).name}")
-    execution = Execution(devices=devices, threads=threads, tensorboard=tensorboard)
+    if devices == 1:  # other processes would write over it
+        progress.wait(f"getting {Path(config.data).name} and the network ready")
     try:
+        require("pytorch_lightning", extra="cli")
+        from tailmask.training.engine import Execution
+        from tailmask.training.engine import train as train_run
+
+        execution = Execution(devices=devices, threads=threads, tensorboard=tensorboard)
         with notes(progress):
             return train_run(config, folder, execution=execution, progress=progress)
     except KeyboardInterrupt:
         done = len(Run(folder).history) if Run(folder).exists else 0
         command = shlex.join(["tailmask", *sys.argv[1:]])
+        progress.end()
         progress.note(
             f"stopped after epoch {done} of {config.recipe.schedule.epochs}, which is kept in {folder}; "
             f"to go on: {command}"
         )
         raise
+    finally:
+        progress.end()
 
 
 def _default_folder(config: RunConfig) -> Path:

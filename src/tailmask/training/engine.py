@@ -173,13 +173,13 @@ def _train(
     try:
         with _interrupts():
             trainer.fit(module, ckpt_path=str(checkpoint) if resumes else None)
+            write_results(folder, module, config, is_first=placement.is_first)
     except torch._dynamo.exc.TorchDynamoException as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"the network cannot be compiled here ({reason}): leave out --compile") from error
     finally:
         if progress is not None:
             progress.end()
-    write_results(folder, module, config, is_first=placement.is_first)
     if placement.is_first:
         checkpoint.unlink(missing_ok=True)
     trainer.strategy.barrier()  # no rank reads the run before it is complete

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tailmask.errors import UserError
@@ -36,13 +37,13 @@ class Placement:
         return self.rank == 0
 
     @classmethod
-    def from_environment(cls, environment: dict[str, str] | os._Environ[str] = os.environ) -> Placement:
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Placement:
         """The placement that torchrun or Slurm has set up; one process where neither has."""
-        prefixes = (
-            ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),  # torchrun
-            ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"),
-        )
-        for names in prefixes:
+        torchrun = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+        slurm = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
+        # In a shell that srun has opened one types commands for one process, as Lightning sees it too.
+        in_shell = environment.get("SLURM_JOB_NAME") in ("bash", "interactive")
+        for names in (torchrun,) if in_shell else (torchrun, slurm):
             if all(environment.get(name, "").isdigit() for name in names):
                 rank, world_size, devices = (int(environment[name]) for name in names)
                 if devices < 1 or world_size % devices:
