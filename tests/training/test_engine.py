@@ -26,7 +26,7 @@ from tailmask.data.dataset import Split
 from tailmask.errors import UserError
 from tailmask.functional import next_ratio
 from tailmask.metrics import evaluate
-from tailmask.training import Execution, Run, engine, train
+from tailmask.training import Execution, Run, configure, engine, train
 from tailmask.training.checkpoint import read_checkpoint
 from tailmask.training.lock import locked
 from tailmask.training.progress import ProgressCallback
@@ -168,6 +168,19 @@ def test_every_kind_of_method_resumes_to_the_same_bytes(dataset, tmp_path, metho
     assert same_bytes(whole.folder, resumed.folder)
 
 
+def test_own_images_are_trained_with_a_convolutional_network(tmp_path) -> None:
+    images = torch.randn(40, 3, 8, 8)
+    targets = (torch.rand(40, 2) < 0.4).to(torch.int8)
+    split = Split(images, targets)
+    dataset = replaced(tiny_dataset(), classes=("a", "b"), train=split, validation=None, test=split)
+    run = train(configure("mine.npz", "plm", epochs=1), tmp_path / "run", dataset=dataset)
+    assert run.config["recipe"]["model"]["name"] == "resnet32"
+    network, _ = load_model(run.folder / "model.safetensors")
+    torch.testing.assert_close(
+        network(images), torch.from_numpy(run.predictions()["test_logits"]), rtol=1e-4, atol=1e-4
+    )
+
+
 def test_ldam_trains_single_label_data_with_a_normalised_head(tmp_path) -> None:
     dataset = tiny_dataset(single_label=True)
     run = train(tiny_config("ldam+drw"), tmp_path / "run", dataset=dataset)
@@ -243,6 +256,8 @@ def test_what_cannot_work_leaves_no_folder(dataset, tmp_path) -> None:
     for config in (
         tiny_config("ldam"),
         tiny_config("plm", fields=["model.name=resnet12", "model.hidden=[]", "model.dropout=0"]),
+        tiny_config("plm", fields=["evaluation.rarest=[5]"]),
+        tiny_config("plm", fields=["evaluation.frequent=[0]"]),
     ):
         with pytest.raises(UserError):
             train(config, tmp_path / "run", dataset=dataset)

@@ -67,7 +67,22 @@ def test_there_is_a_recipe_for_every_kind_of_data() -> None:
     assert default_recipe("cifar100-lt") == "cifar100-lt"
     assert default_recipe("voc-mlt") == "coco"
     assert default_recipe("some/table.parquet") == "tables"
-    assert default_recipe("some/manifest.jsonl") == "images"
+    assert default_recipe("some/folder") == "tables"
+
+
+def test_own_images_get_the_recipe_for_images_once_their_shape_is_known() -> None:
+    config = configure("mine.npz", "plm", seed=2, budget=0.5, fields=["optimizer.lr=0.3"], compile=True)
+    assert config.recipe.model.name == "mlp"
+    assert config.fitted((20,)) is config
+    images = config.fitted((3, 32, 32))
+    assert images == configure(
+        "mine.npz", "plm", recipe="images", seed=2, budget=0.5, fields=["optimizer.lr=0.3"], compile=True
+    )
+    assert images.fitted((3, 32, 32)) is images
+    chosen = configure("mine.npz", "plm", recipe="tables")
+    assert chosen.fitted((3, 32, 32)) is chosen
+    named = configure("digits", "plm")
+    assert named.fitted((1, 12, 12)) is named
 
 
 def test_learning_rate_warms_up_by_step_and_falls_at_the_milestones() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tailmask.data import DataOptions
+from tailmask.data import DataOptions, load
 from tailmask.errors import UserError, require
 from tailmask.training.config import RunConfig, configure
 from tailmask.training.placement import Placement
@@ -80,6 +80,8 @@ def train(
         compile=compile,
     )
     if print_config:
+        if config.remake is not None:
+            config = config.fitted(load(data, options).shape)
         print(to_toml(config))
         return
     folder = out or _default_folder(config)

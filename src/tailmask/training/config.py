@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
-from tailmask.data import DataOptions
+from tailmask.data import NAMED, DataOptions
 from tailmask.errors import UserError
 from tailmask.method import Method, parse
 from tailmask.training.fields import to_mapping
@@ -41,10 +41,23 @@ class RunConfig:
     budget: float = 1.0
     precision: Precision = "32"
     compile: bool = False
+    # `configure` with all arguments but the recipe, where the recipe is ours to choose.
+    remake: Callable[..., RunConfig] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise UserError(f"the seed must be 0 or more, got {self.seed}")
+
+    def fitted(self, shape: Sequence[int]) -> RunConfig:
+        """The configuration for samples of this shape: users' own images get another recipe than tables.
+
+        >>> config = configure("mine.npz", "plm")
+        >>> config.recipe.model.name, config.fitted((3, 32, 32)).recipe.model.name
+        ('mlp', 'resnet32')
+        """
+        if self.remake is None or len(shape) != 3:
+            return self
+        return self.remake(recipe="images")
 
     def to_json(self) -> dict[str, Any]:
         """What a run folder records of the configuration."""
@@ -99,7 +112,7 @@ def configure(
     if epochs is not None and epochs < 1:
         raise UserError(f"epochs must be 1 or more, got {epochs}")
     asked = parse(method)
-    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe or default_recipe(data, options))
+    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe or default_recipe(data))
     chosen = chosen.with_fields(fields)
     length = chosen.schedule.epochs
     scaled = epochs or max(1, round(length * budget))
@@ -107,6 +120,18 @@ def configure(
     resolved = asked.with_defaults(chosen.method)
     if budget != 1.0:
         resolved = _keep_drift(resolved, length / scaled)
+    remake = None
+    if recipe is None and data not in NAMED:
+        arguments: dict[str, Any] = {
+            "seed": seed,
+            "budget": budget,
+            "epochs": epochs,
+            "fields": tuple(fields),
+            "options": options,
+            "precision": precision,
+            "compile": compile,
+        }
+        remake = functools.partial(configure, data, method, **arguments)
     return RunConfig(
         data=data,
         name=str(asked),
@@ -117,23 +142,19 @@ def configure(
         budget=budget,
         precision=precision,
         compile=compile,
+        remake=remake,
     )
 
 
-def default_recipe(data: str, options: DataOptions | None = None) -> str:
-    """Name of the recipe for a data set: its own, or that for the kind of file it is.
+def default_recipe(data: str) -> str:
+    """Name of the recipe for a data set by name; for a user's own file that for tables.
 
     >>> default_recipe("cifar10-lt"), default_recipe("mydata.csv")
     ('cifar10-lt', 'tables')
     """
     if data in recipe_names():
         return data
-    if data in ("coco-mlt", "voc-mlt"):
-        return "coco"
-    path, options = Path(data), options or DataOptions()
-    if path.is_dir() or path.suffix.lower() in (".json", ".jsonl") or options.images or options.image_size:
-        return "images"
-    return "tables"
+    return "coco" if data in ("coco-mlt", "voc-mlt") else "tables"
 
 
 def digest(determining: dict[str, Any]) -> str:

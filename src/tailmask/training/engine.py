@@ -19,7 +19,7 @@ from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 
 from tailmask.data import load
 from tailmask.data.dataset import Dataset
-from tailmask.errors import UserError, require
+from tailmask.errors import UserError, listing, require
 from tailmask.method import build_objective
 from tailmask.method.seeds import derive
 from tailmask.models import build_model
@@ -31,6 +31,7 @@ from tailmask.training.lock import locked
 from tailmask.training.module import TrainingModule
 from tailmask.training.placement import Placement
 from tailmask.training.progress import Progress, ProgressCallback
+from tailmask.training.recipe import EvaluationRecipe
 from tailmask.training.results import write_results
 from tailmask.training.run import Run
 
@@ -76,6 +77,7 @@ def train(
     if execution.threads is not None:
         torch.set_num_threads(execution.threads)
     dataset = dataset or load(config.data, config.options)
+    config = config.fitted(dataset.shape)
     with _quiet():
         module = build_module(config, dataset)
     record = describe(config, dataset, world_size=placement.world_size) | {"notes": module.objective.notes}
@@ -92,8 +94,10 @@ def train(
 
 
 def build_module(config: RunConfig, dataset: Dataset) -> TrainingModule:
-    """The network and the objective of a run, at their start."""
+    """The network and the objective of a run, at their start; refuses what cannot work."""
+    config = config.fitted(dataset.shape)
     recipe = config.recipe
+    _check_groups(recipe.evaluation, num_classes=len(dataset.classes))
     objective = build_objective(
         config.method,
         dataset.train,
@@ -120,7 +124,7 @@ def build_module(config: RunConfig, dataset: Dataset) -> TrainingModule:
 
 def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:
     """What run.json says of a run; `determines` is all that its result depends on."""
-    values = config.to_json()
+    values = config.fitted(dataset.shape).to_json()
     recipe = {name: table for name, table in values["recipe"].items() if name != "method"}
     determines = {
         "data": dataset.source,
@@ -140,6 +144,15 @@ def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[st
         "single_label": dataset.single_label,
         "train_counts": dataset.train.counts().tolist(),
     }
+
+
+def _check_groups(recipe: EvaluationRecipe, *, num_classes: int) -> None:
+    for name, sizes in (("rarest", recipe.rarest), ("frequent", recipe.frequent)):
+        if not all(1 <= size <= num_classes for size in sizes):
+            raise UserError(
+                f"evaluation.{name} must be numbers of classes, of which there are {num_classes}, "
+                f"got {listing(sizes)}: set it, as in --set evaluation.{name}=[1]"
+            )
 
 
 def _train(
