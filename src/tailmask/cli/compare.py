@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from tailmask.analysis.outputs import DECISIONS
 from tailmask.data import DataOptions
 from tailmask.study import compare as compare_methods
 from tailmask.study.display import Display
-from tailmask.study.terminal import raise_failures, show_comparison
+from tailmask.study.terminal import open_console, raise_failures
+
+if TYPE_CHECKING:
+    from tailmask.analysis.outputs import Decision
 
 __all__ = ["compare"]
 
@@ -26,8 +28,8 @@ def compare(
     jobs: int | None = None,
     out: Path | None = None,
     baseline: str | None = None,
-    tuned_thresholds: bool = False,
-    prior_shift: bool = False,
+    tuned_thresholds: bool = True,
+    prior_shift: bool = True,
     tune: Literal["rate"] | None = None,
     epochs: int | None = None,
     budget: float = 1.0,
@@ -45,8 +47,8 @@ def compare(
         jobs: runs at a time, which share the cores; left out, one a GPU or core, at most 8
         out: folder of the study; left out, tailmask-compare-DATA below the current folder
         baseline: method to compare with; left out, bce or what is nearest to it
-        tuned_thresholds: also show rows with thresholds tuned on the validation split
-        prior_shift: also show rows with plm's outputs shifted back to the data's own prior
+        tuned_thresholds: add rows of the same outputs with thresholds tuned on the validation split
+        prior_shift: add rows of plm's outputs shifted back to the data's own prior
         tune: rate: choose plm's rate on the validation split first
         epochs: number of epochs; the learning rate's course stretches along
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
@@ -55,6 +57,7 @@ def compare(
         options: the data
     """
     command = shlex.join(["tailmask", *sys.argv[1:]])
+    extra: dict[Decision, bool] = {"tuned thresholds": tuned_thresholds, "prior shift": prior_shift}
     display = Display(f"compare on {Path(data).name}")
     try:
         study = compare_methods(
@@ -70,6 +73,7 @@ def compare(
             epochs=epochs,
             fields=set,
             options=options,
+            decisions=["default", *(name for name, wanted in extra.items() if wanted)],
             listener=display,
             command=command,
         )
@@ -77,7 +81,8 @@ def compare(
         print(f"stopped; what is done is kept, to go on: {command}", file=sys.stderr)
         raise
     if study.comparison is not None:
-        asked = {"default": True, "tuned thresholds": tuned_thresholds, "prior shift": prior_shift}
-        show_comparison(study.comparison, decisions=[name for name in DECISIONS if asked[name]])
+        from tailmask.analysis.terminal import print_comparison
+
+        print_comparison(study.comparison, open_console())
         print(f"report in {study.report_path}")
     raise_failures(study.failures)

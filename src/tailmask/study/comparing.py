@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tailmask.data import DataOptions
 from tailmask.errors import UserError
@@ -17,8 +17,8 @@ from tailmask.study.folder import begin_study, check_study
 from tailmask.study.formats import COMPARISON
 from tailmask.study.machine import provenance
 from tailmask.study.markdown import render_markdown
-from tailmask.study.plan import Setting, check_count, distinct, plan_runs
-from tailmask.study.pool import Failure, Listener, Pool, choose_jobs
+from tailmask.study.plan import PlannedRun, Setting, check_count, distinct, plan_runs
+from tailmask.study.pool import Failure, Listener, Pool, choose_jobs, num_missing
 from tailmask.study.rarest import with_rarest
 from tailmask.study.records import run_records
 from tailmask.study.tuning import Trial, choose, plan_tuning
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tailmask.analysis import Comparison
+    from tailmask.analysis.outputs import Decision
 
 __all__ = ["Study", "compare"]
 
@@ -76,6 +77,7 @@ def compare(
     epochs: int | None = None,
     fields: Sequence[str] = (),
     options: DataOptions | None = None,
+    decisions: Sequence[Decision] | None = None,
     listener: Listener | None = None,
     command: str | None = None,
 ) -> Study:
@@ -101,6 +103,7 @@ def compare(
         epochs: Number of epochs, in place of a budget.
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         options: Choices about the data.
+        decisions: Which rows to add of the same outputs, "tuned thresholds" and "prior shift"; None is both.
         listener: Hears how the study goes on.
         command: The command line to put on record.
     """
@@ -112,34 +115,59 @@ def compare(
     names = _names(methods, baseline)
     for name in names:
         setting.config(name, 0)
+    setting.check_data()
     folder = Path(f"tailmask-compare-{Path(data).stem}" if out is None else out)
     check_study(folder, setting)
     if listener is not None:
         listener.prepare()
-    with Pool(choose_jobs(jobs, num_runs=seeds * len(names))) as pool:
+    made = _make(folder, setting, names, seeds=seeds, jobs=jobs, tune=tune is not None, listener=listener)
+    runs = tuple(run for run in (Run(planned.folder) for planned in made.runs) if run.is_complete)
+    comparison = _compare(runs, made.runs[0].method if baseline else None, decisions, listener)
+    study = Study(folder, runs, comparison, tuple(made.failures), tuple(made.trials))
+    _write(study, made.runs[0].setting, command=command)
+    return study
+
+
+class _Made(NamedTuple):
+    runs: list[PlannedRun]
+    failures: list[Failure]
+    trials: list[Trial]
+
+
+def _make(
+    folder: Path,
+    setting: Setting,
+    names: list[str],
+    *,
+    seeds: int,
+    jobs: int | None,
+    tune: bool,
+    listener: Listener | None,
+) -> _Made:
+    """Check everything, choose λ where that is asked for, and make the runs."""
+
+    def plan(shared: Setting) -> tuple[list[PlannedRun], dict[str, list[PlannedRun]]]:
+        tuning = plan_tuning(shared, names, folder=folder / "tuning") if tune else {}
+        return plan_runs(shared, names, range(seeds), folder=folder / "runs"), tuning
+
+    asked, tuning = plan(setting)
+    every = [*asked, *(run for planned in tuning.values() for run in planned)]
+    with Pool(choose_jobs(jobs, num_runs=len(every)), num_runs=num_missing(every)) as pool:
         facts = pool.facts([setting])[setting]
-        setting_of_runs = with_rarest(setting, facts)
-        trials: list[Trial] = []
-        runs = plan_runs(setting_of_runs, names, range(seeds), folder=folder / "runs")
-        tuning = {} if tune is None else plan_tuning(setting_of_runs, names, folder=folder / "tuning")
-        if tuning and not facts.has_validation:
+        if tune and not facts.has_validation:
             raise UserError("--tune needs a validation split: give the data one, as in --validation 0.1")
+        measured = with_rarest(setting, facts)
+        asked, tuning = plan(measured)
         tries = [run for planned in tuning.values() for run in planned]
-        pool.check([*runs, *tries])
+        pool.check([*asked, *tries])
         with locked(folder):
             begin_study(folder, setting, facts)
             failures = pool.make(tries, listener) if tries else []
-            for method, planned in tuning.items():
-                best, tried = choose(method, planned, failures)
-                names = [best if name == method else name for name in names]
-                trials += tried
-            runs = plan_runs(setting_of_runs, names, range(seeds), folder=folder / "runs")
+            chosen = {method: choose(method, planned, failures) for method, planned in tuning.items()}
+            names = [chosen[name][0] if name in chosen else name for name in names]
+            runs = plan_runs(measured, names, range(seeds), folder=folder / "runs")
             failures += pool.make(runs, listener)
-            complete = tuple(run for run in (Run(planned.folder) for planned in runs) if run.is_complete)
-            comparison = _compare(complete, names[0] if baseline else None, listener)
-            study = Study(folder, complete, comparison, tuple(failures), tuple(trials))
-            _write(study, setting_of_runs, command=command)
-    return study
+    return _Made(runs, failures, [trial for _, trials in chosen.values() for trial in trials])
 
 
 def _names(methods: Sequence[str], baseline: str | None) -> list[str]:
@@ -150,8 +178,14 @@ def _names(methods: Sequence[str], baseline: str | None) -> list[str]:
     return distinct([str(parse(name)) for name in [*first, *methods]])
 
 
-def _compare(runs: Sequence[Run], baseline: str | None, listener: Listener | None) -> Comparison | None:
+def _compare(
+    runs: Sequence[Run],
+    baseline: str | None,
+    decisions: Sequence[Decision] | None,
+    listener: Listener | None,
+) -> Comparison | None:
     from tailmask.analysis import compare_runs
+    from tailmask.analysis.outputs import DECISIONS
 
     if not runs or (baseline is not None and all(run.config["name"] != baseline for run in runs)):
         return None
@@ -163,7 +197,7 @@ def _compare(runs: Sequence[Run], baseline: str | None, listener: Listener | Non
         if listener is not None:
             listener.analysed(done, len(runs))
 
-    return compare_runs(runs, baseline=baseline, on_run=tell)
+    return compare_runs(runs, baseline=baseline, decisions=decisions or DECISIONS, on_run=tell)
 
 
 def _write(study: Study, setting: Setting, *, command: str | None) -> None:
@@ -175,6 +209,7 @@ def _write(study: Study, setting: Setting, *, command: str | None) -> None:
     result = {
         "format": COMPARISON,
         "command": command,
+        "budget": setting.budget,
         **provenance(),
         **run_records([(setting, run) for run in study.runs]),
         "trials": [dataclasses.asdict(trial) for trial in study.trials],

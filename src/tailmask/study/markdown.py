@@ -13,9 +13,9 @@ __all__ = ["markdown_table", "render_markdown", "rows_of"]
 def render_markdown(result: dict[str, Any]) -> str:
     """The page of a result that `reproduce` or `compare` wrote as JSON.
 
-    >>> render_markdown({"format": "other"})
+    >>> render_markdown({"format": "another"})
     Traceback (most recent call last):
-    tailmask.errors.UserError: a result must have the format 'tailmask.result/1' or 'tailmask.compare/1', got 'other'
+    tailmask.errors.UserError: a result must have the format 'tailmask.result/1' or ..., got 'another'
     """
     kind = result.get("format")
     if kind == RESULT:
@@ -49,9 +49,8 @@ def _comparison(result: dict[str, Any]) -> list[str]:
             score = "failed" if trial["validation_f1"] is None else f"{100 * trial['validation_f1']:.2f}"
             rows.append([trial["method"], f"{trial['rate']:g}", score, "yes" if trial["chosen"] else ""])
         blocks += ["## λ, tried with a seed of its own", markdown_table(rows)]
-    return blocks + [
-        f"Failed: {_escape(each['run'])}: {_escape(each['sentence'])}" for each in result["failures"]
-    ]
+    failures = [_escape(f"Failed: {failure['run']}: {failure['sentence']}") for failure in result["failures"]]
+    return blocks + failures
 
 
 def rows_of(table: dict[str, Any]) -> list[list[str]]:

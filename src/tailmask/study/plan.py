@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tailmask.data import DataOptions
+from tailmask.data import NAMED, DataOptions, load
 from tailmask.errors import UserError
 from tailmask.training import RunConfig, configure
 
@@ -48,6 +48,11 @@ class Setting:
             fields=self.fields,
             options=self.options,
         )
+
+    def check_data(self) -> None:
+        """Raise a `UserError` at once where the data are neither a known name nor a file."""
+        if self.data not in NAMED and not Path(self.data).exists():
+            load(self.data)  # says which name is nearest, before anything heavy is imported
 
     @property
     def choices(self) -> dict[str, Any]:

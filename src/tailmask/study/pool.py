@@ -18,7 +18,7 @@ from tailmask.study.plan import PlannedRun, Setting
 from tailmask.study.process import Events, Worker, num_cores, num_gpus
 from tailmask.training import Run
 
-__all__ = ["Failure", "Listener", "Pool", "choose_jobs"]
+__all__ = ["Failure", "Listener", "Pool", "choose_jobs", "num_missing"]
 
 # Each worker holds a copy of torch and of the data: beyond this many, memory is the user's to judge.
 MOST_JOBS = 8
@@ -65,16 +65,22 @@ def choose_jobs(asked: int | None, *, num_runs: int) -> int:
     return min(asked or min(num_gpus() or num_cores(), MOST_JOBS), num_runs)
 
 
-class Pool:
-    """So many workers, started with the first task and kept until the `with` block ends.
+def num_missing(runs: Iterable[PlannedRun]) -> int:
+    """How many of the runs are not complete."""
+    return sum(not Run(run.folder).is_complete for run in runs)
 
+
+class Pool:
+    """Worker processes, started with the first task and kept until the `with` block ends.
+
+    There are `jobs` of them, fewer where just `num_runs` runs are to be made.
     The cores are shared out evenly: a run's number of threads depends on `jobs` alone, not on how many runs
     are left, so that a study that is interrupted and gone on with gives the same numbers. An exception, an
     interrupt too, stops the workers and leaves runs that can be gone on with.
     """
 
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
+    def __init__(self, jobs: int, *, num_runs: int | None = None) -> None:
+        self.num_workers = max(1, jobs if num_runs is None else min(jobs, num_runs))
         self.threads = max(1, num_cores() // jobs)
         self._events: Events = queue.Queue()
         self._workers: list[Worker] = []
@@ -155,7 +161,7 @@ class Pool:
         """The last event of each task."""
         results: dict[int, dict[str, Any]] = {}
         waiting = deque(enumerate(tasks))
-        for number in {*range(self.jobs)} - {worker.number for worker in self._workers}:
+        for number in {*range(self.num_workers)} - {worker.number for worker in self._workers}:
             self._start(number)
         for worker in self._workers[: len(tasks)]:
             worker.give(*waiting.popleft())

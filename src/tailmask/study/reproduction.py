@@ -16,7 +16,7 @@ from tailmask.study.formats import RESULT
 from tailmask.study.machine import provenance
 from tailmask.study.markdown import render_markdown
 from tailmask.study.plan import PlannedRun, check_count, plan_runs
-from tailmask.study.pool import Failure, Listener, Pool, choose_jobs
+from tailmask.study.pool import Failure, Listener, Pool, choose_jobs, num_missing
 from tailmask.study.records import RunRecords
 from tailmask.study.request import Answer, Request, Target
 from tailmask.study.svg import save_svg
@@ -85,9 +85,7 @@ def reproduce(
     records = RunRecords(Path(runs))
     with _data_hint(target, request):
         answer = built.answer(records.find)
-    result = _result(target, built, answer, records) | {"request": request.identity(), "command": command}
-    if planned and request.budget != 1.0:
-        result["title"] += f", at budget {request.budget:g}"
+    result = _result(target, built, answer, records, request) | {"command": command}
     paths = _write(path, result, answer) if records.found or not planned else ()
     return Reproduction(result, answer.figure, paths, tuple(failures))
 
@@ -125,7 +123,7 @@ def _make(
 ) -> list[Failure]:
     if listener is not None:
         listener.prepare()
-    with Pool(choose_jobs(jobs, num_runs=len(planned))) as pool:
+    with Pool(choose_jobs(jobs, num_runs=len(planned)), num_runs=num_missing(planned)) as pool:
         with _data_hint(target, request):
             pool.facts(run.setting for run in planned)
         pool.check(planned)
@@ -159,11 +157,16 @@ def _check_result(path: Path, request: Request) -> None:
         )
 
 
-def _result(target: str, built: Target, answer: Answer, records: RunRecords) -> dict[str, Any]:
+def _result(
+    target: str, built: Target, answer: Answer, records: RunRecords, request: Request
+) -> dict[str, Any]:
+    share = f", at budget {request.budget:g}" if built.parts and request.budget != 1.0 else ""
     return {
         "format": RESULT,
         "target": target,
-        "title": built.title,
+        "title": f"{built.title}{share}",
+        "budget": request.budget,
+        "request": request.identity(),
         **provenance(),
         **records.to_json(),
         "tables": to_mapping(answer.tables),

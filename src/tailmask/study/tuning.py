@@ -21,10 +21,14 @@ TUNING_SEED = 1_000_000
 
 @dataclass(frozen=True)
 class Trial:
-    """One λ that was tried for a method: its macro-F1 on validation, None where the run failed."""
+    """One λ that was tried for a method: its macro-F1 on validation, None where the run failed.
+
+    `resolved` is the method in full, with the λ that a budget makes of it.
+    """
 
     method: str
     rate: float
+    resolved: str
     validation_f1: float | None
     chosen: bool
 
@@ -63,8 +67,8 @@ def choose(method: str, runs: list[PlannedRun], failures: list[Failure]) -> tupl
         )
     winner = scores.index(best)
     trials = [
-        Trial(method, rate, score, chosen=number == winner)
-        for number, (rate, score) in enumerate(zip(RATES, scores, strict=True))
+        Trial(method, rate, str(run.config.method), score, chosen=number == winner)
+        for number, (rate, run, score) in enumerate(zip(RATES, runs, scores, strict=True))
     ]
     return with_rate(method, RATES[winner]), trials
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tailmask.analysis.classes import by_frequency
 from tailmask.study.plan import Setting
 from tailmask.study.request import Answer, FindRuns, Part, Request
 from tailmask.study.tables import Cell, Row, Table
@@ -40,6 +39,7 @@ class DistributionTarget:
 
     def answer(self, find: FindRuns) -> Answer:
         """The distributions of the runs with the lowest seed, as a table and as a figure."""
+        from tailmask.analysis.classes import by_frequency
         from tailmask.report.figures import output_distributions
 
         runs = {part.method: run for part in self.parts for run in find(part)[:1]}

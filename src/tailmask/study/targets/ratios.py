@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tailmask.analysis.classes import by_frequency
 from tailmask.study.paper import load_paper
 from tailmask.study.plan import Setting
 from tailmask.study.request import Answer, FindRuns, Part, Request
@@ -27,6 +26,7 @@ class RatioTarget:
 
     def answer(self, find: FindRuns) -> Answer:
         """A table of all classes and the courses of their ratios, both means over the seeds."""
+        from tailmask.analysis.classes import by_frequency
         from tailmask.report.figures import ratio_trajectories
         from tailmask.report.history import ratios
 

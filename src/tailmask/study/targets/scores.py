@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tailmask.analysis.classes import by_frequency, difficult_classes
 from tailmask.study.tables import Cell, Row, Table, measured
 from tailmask.training import Run
 
@@ -35,6 +34,8 @@ class Scores:
 
     def difficult(self) -> list[int]:
         """Classes with many samples and yet an F1 below 20 % with BCE."""
+        from tailmask.analysis.classes import difficult_classes
+
         return difficult_classes(self.shares()[0], self.counts)
 
     def table(self) -> Table:
@@ -51,6 +52,8 @@ class Scores:
 
 def class_scores(title: str, metric: str, *, bce: Sequence[Run], plm: Sequence[Run]) -> Scores:
     """The scores of finished runs on the test set."""
+    from tailmask.analysis.classes import by_frequency
+
     config = bce[0].config
     order = by_frequency(config["train_counts"][1])
     return Scores(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tailmask.analysis.measures import describe
 from tailmask.errors import UserError, listing
 from tailmask.method import parse
 from tailmask.study.paper import load_paper, paper_rows
@@ -175,6 +174,8 @@ def _heading(metric: str) -> str:
     >>> _heading("recall_rarest_3"), _heading("exact_match"), _heading("error_balanced")
     ('Recall K=3', 'Exact match', 'Error')
     """
+    from tailmask.analysis.measures import describe
+
     base, _, size = metric.partition("_rarest_")
     label = "Error" if base == "error_balanced" else describe(base).label
     return f"{label} K={size}" if size else label
