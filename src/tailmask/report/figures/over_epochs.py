@@ -48,7 +48,7 @@ def divergence_trajectories(
     """Divergences D⁻ and D⁺ of each class over the epochs, (T, 2, C), a panel each.
 
     >>> figure = divergence_trajectories([[[1.0], [5.0]]], classes=["a"], train_positives=[20])
-    >>> [axes.get_title() for axes in figure.axes]
+    >>> [axes.get_title(loc="left") for axes in figure.axes]
     ['where the class is present, D⁺', 'where it is absent, D⁻']
     """
     values = np.asarray(divergences, dtype=float)  # (T, 2, C)

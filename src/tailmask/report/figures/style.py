@@ -6,6 +6,7 @@ import functools
 import html
 import io
 import re
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -99,7 +100,8 @@ def to_svg(figure: Figure, *, label: str, prefix: str) -> str:
     """
     matplotlib = require("matplotlib", extra="cli")
     buffer = io.StringIO()
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # the reader's fonts show the text, not ours
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]

@@ -67,7 +67,7 @@ def grouped_bars(
     """Bars of several methods side by side, a group for each name: `groups[name][method]`.
 
     >>> figure = grouped_bars({"ρ": {"data": 90.3, "plm": 12.0}}, label="imbalance")
-    >>> [patch.get_height() for patch in figure.axes[0].patches]
+    >>> [float(patch.get_height()) for patch in figure.axes[0].patches]
     [90.3, 12.0]
     """
     methods = list(dict.fromkeys(method for values in groups.values() for method in values))

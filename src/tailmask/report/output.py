@@ -1,0 +1,85 @@
+"""Where a report goes, and in which form: a page, or the comparison as CSV, JSON or Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from tailmask.analysis import Comparison
+from tailmask.analysis.comparison import FORMAT
+from tailmask.analysis.render import CSV_COLUMNS, MARKDOWN_MARK, to_csv, to_markdown
+from tailmask.errors import UserError
+from tailmask.report.page import GENERATOR, render_report
+from tailmask.training.run import Run
+
+__all__ = ["Format", "check_target", "find_runs", "format_of", "render"]
+
+Format = Literal["html", "csv", "json", "md"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+# Folders of runs are looked for this deep: a study's folder, its settings, their runs.
+DEPTH = 3
+
+
+def find_runs(folders: Sequence[Path]) -> list[Run]:
+    """The runs in these folders and below them, each once.
+
+    >>> find_runs([Path("no-such-folder")])
+    Traceback (most recent call last):
+    tailmask.errors.UserError: there is no folder no-such-folder
+    """
+    found: dict[Path, Run] = {}
+    for folder in folders:
+        if not folder.exists():
+            raise UserError(f"there is no folder {folder}")
+        if not folder.is_dir():
+            raise UserError(f"{folder} is a file: name the folder of a run")
+        below = [
+            path for depth in range(DEPTH + 1) for path in sorted(folder.glob("*/" * depth + "run.json"))
+        ]
+        if not below:
+            raise UserError(f"{folder} is not a run and has none below it: it has no run.json")
+        found |= {path.parent.resolve(): Run(path.parent) for path in below}
+    return list(found.values())
+
+
+def format_of(target: Path | None, asked: Format | None) -> Format:
+    """The form that was asked for, or that the target's name ends in, or a page.
+
+    >>> format_of(Path("table.csv"), None), format_of(None, None), format_of(Path("a.csv"), "md")
+    ('csv', 'html', 'md')
+    """
+    if asked is not None:
+        return asked
+    ending = "" if target is None else target.suffix.lower().removeprefix(".")
+    return next((name for name in FORMATS if name == ending), "html")
+
+
+def check_target(target: Path, *, force: bool) -> None:
+    """Raise a `UserError` where the report would replace something that is not an earlier one."""
+    if target.is_dir():
+        raise UserError(f"{target} is a folder: name a file, such as {target / 'report.html'}")
+    if target.exists() and not force and not _is_own(target):
+        raise UserError(f"{target} is there and not a report of tailmask: name another file, or add --force")
+
+
+def render(form: Format, runs: Sequence[Run], *, comparison: Comparison, title: str | None = None) -> str:
+    """The report as text of this form."""
+    if form == "csv":
+        return to_csv(comparison)
+    if form == "md":
+        return to_markdown(comparison)
+    if form == "json":
+        return json.dumps(comparison.to_json(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return render_report(runs, comparison=comparison, title=title)
+
+
+def _is_own(path: Path) -> bool:
+    with path.open("rb") as file:
+        start = file.read(1000).decode(errors="replace")
+    json_mark = f'"format": "{FORMAT}"'
+    return (
+        GENERATOR in start or json_mark in start or start.startswith((MARKDOWN_MARK, ",".join(CSV_COLUMNS)))
+    )

@@ -1,0 +1,165 @@
+"""The page as text: what it says, that it loads nothing, and that names stay names."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+
+from synthetic_runs import draw_logits, draw_targets, write_run
+from tailmask.analysis import compare_runs
+from tailmask.report import write_report
+from tailmask.report.page import GENERATOR, render_report
+from tailmask.training.run import Run
+
+HOSTILE = "<script>alert(1)</script>"
+VOID = {"meta", "input", "br", "link", "img", "hr"}
+
+
+class Outline(HTMLParser):
+    """Elements, ids and references of a page; raises on tags that do not match."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.texts: list[str] = []
+        self.counts: dict[str, int] = {}
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+        values = dict(attributes)
+        self.ids += [values["id"]] if "id" in values else []
+        self.links += [values[name] or "" for name in ("href", "src", "xlink:href") if name in values]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def write_runs(folder: Path, methods: tuple[str, ...], *, single_label: bool = False) -> list[Run]:
+    targets = draw_targets(150, 5)
+    if single_label:
+        targets = torch.nn.functional.one_hot(torch.arange(150) % 5, 5).to(torch.int8)
+    return [
+        write_run(
+            folder / f"{method}-{seed}",
+            method,
+            seed,
+            logits=draw_logits(targets, seed=10 * place + seed, bias=-0.5 * (place == 0)),
+            targets=targets,
+            validation=None if single_label else (draw_logits(targets, seed=77), targets),
+            classes=[HOSTILE, "a & b", '"quoted"', "{{ 7 * 7 }}", "Ünïcødé 🐈"],
+            single_label=single_label,
+            fields=["evaluation.rarest=[2]", "evaluation.frequent=[2]"],
+        )
+        for place, method in enumerate(methods)
+        for seed in range(2)
+    ]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    return write_runs(tmp_path_factory.mktemp("runs"), ("bce", "plm", "focal"))
+
+
+@pytest.fixture(scope="module")
+def page(runs: list[Run]) -> str:
+    return render_report(runs, comparison=compare_runs(runs, resamples=100))
+
+
+def test_all_parts_are_there(page: str) -> None:
+    outline = Outline(page)
+    assert {"summary", "comparison", "classes", "figures", "making"} <= set(outline.ids)
+    assert {"differences", "by-class", "outputs", "ratios", "divergences", "losses"} <= set(outline.ids)
+    assert outline.counts["svg"] == 6
+    text = " ".join(outline.texts)
+    for part in ("plm + tuned thresholds", "Recall, 2 rarest", "Gained most with plm", "momentum", "torch"):
+        assert part in text
+    assert "plm:rate=0.05" in text  # the method with all its options
+
+
+def test_verdict_comes_first(page: str, runs: list[Run]) -> None:
+    verdict = compare_runs(runs, resamples=100).verdict
+    texts = " ".join(" ".join(Outline(page).texts).split())
+    assert verdict in texts
+    assert texts.index(verdict[:40]) < texts.index("Comparison Mean")
+
+
+def test_page_is_one_file_that_loads_nothing(page: str) -> None:
+    outline = Outline(page)
+    assert all(link.startswith("#") for link in outline.links)
+    assert {link.removeprefix("#") for link in outline.links} <= set(outline.ids)
+    assert not outline.counts.keys() & {"img", "link", "iframe", "object"}
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+    assert "default-src 'none'" in page
+
+
+def test_ids_are_unique(page: str) -> None:
+    ids = Outline(page).ids
+    assert len(ids) == len(set(ids))
+
+
+def test_names_of_classes_are_text(page: str) -> None:
+    assert HOSTILE not in page
+    outline = Outline(page)
+    assert outline.counts["script"] == 2  # the data and ours
+    assert outline.texts.count(HOSTILE) >= 1
+    assert "{{ 7 * 7 }}" in outline.texts
+    data = re.search(r'<script type="application/json" id="class-data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    assert json.loads(data[1])["names"][0] == HOSTILE
+
+
+def test_same_runs_give_the_same_page(page: str, runs: list[Run]) -> None:
+    assert render_report(runs, comparison=compare_runs(runs, resamples=100)) == page
+
+
+def test_one_method_has_a_page_too(tmp_path: Path) -> None:
+    runs = write_runs(tmp_path / "runs", ("bce",))
+    page = render_report(runs, comparison=compare_runs(runs, resamples=100), title="One <b>method</b>")
+    outline = Outline(page)
+    assert "Only bce was run: there is nothing to compare it with." in " ".join(outline.texts)
+    assert "One <b>method</b>" in outline.texts
+    assert "differences" not in outline.ids
+    assert "ratios" not in outline.ids
+
+
+def test_methods_without_a_common_seed_have_a_page(tmp_path: Path) -> None:
+    runs = write_runs(tmp_path / "runs", ("bce", "plm"))
+    page = render_report([runs[0], runs[3]], comparison=compare_runs([runs[0], runs[3]], resamples=100))
+    assert "no seed in common" in page
+    Outline(page)
+
+
+def test_single_labels(tmp_path: Path) -> None:
+    runs = write_runs(tmp_path / "runs", ("bce", "plm", "ldam"), single_label=True)
+    page = render_report(runs, comparison=compare_runs(runs, resamples=100))
+    text = " ".join(Outline(page).texts)
+    assert "Error, mean over classes" in text
+    assert "one label a sample" in text
+    assert "Change in recall" in text
+
+
+def test_page_is_written_whole(runs: list[Run], tmp_path: Path) -> None:
+    target = tmp_path / "new" / "report.html"
+    write_report(runs, target, comparison=compare_runs(runs, resamples=100))
+    assert GENERATOR in target.read_text(encoding="utf-8")[:1000]
+    assert [path.name for path in target.parent.iterdir()] == ["report.html"]
