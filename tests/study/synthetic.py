@@ -9,13 +9,12 @@ import numpy as np
 import torch
 
 from tailmask.metrics import evaluate
-from tailmask.study.plan import plan_runs
 
 
-def write_run(folder, setting, method, seed, *, classes, train_positives, strength=2.0, single_label=False):
+def write_run(planned, *, classes, train_positives, strength=2.0, single_label=False, validation_f1=None):
     """A complete run on 300 test samples; the higher `strength`, the better its outputs."""
-    (planned,) = plan_runs(setting, [method], [seed], folder=folder / setting.name)
     config, number = planned.config, len(classes)
+    method, seed = planned.method, planned.seed
     generator = torch.Generator().manual_seed(7)  # the same labels for all runs
     targets = (torch.rand(300, number, generator=generator) < 0.3).to(torch.int8)
     if single_label:
@@ -41,13 +40,14 @@ def write_run(folder, setting, method, seed, *, classes, train_positives, streng
         "single_label": single_label,
         "train_counts": [[samples - count for count in train_positives], list(train_positives)],
         "sessions": [{"threads": 1}],
-        "determines": {"data": {"name": config.data}, "method": str(config.method)},
+        "determines": {"data": {"name": config.data}, "method": str(config.method), "seed": seed},
     }
     planned.folder.mkdir(parents=True)
     (planned.folder / "run.json").write_text(json.dumps(record))
     np.savez(planned.folder / "predictions.npz", test_logits=logits.numpy(), test_targets=targets.numpy())
     (planned.folder / "history.jsonl").write_text("".join(_epochs(record, config.recipe.schedule.epochs)))
-    (planned.folder / "metrics.json").write_text(json.dumps({"test": report, "validation": report}))
+    validation = report if validation_f1 is None else {"summary": {"f1": validation_f1}}
+    (planned.folder / "metrics.json").write_text(json.dumps({"test": report, "validation": validation}))
     return planned.folder
 
 
@@ -57,6 +57,7 @@ def _epochs(record, number):
         ratios = [p / n * 2**epoch for p, n in zip(positives, negatives, strict=True)]
         keep = [[1 / (epoch + 1)] * len(positives), [1.0] * len(positives)]
         line = {"epoch": epoch + 1, "loss": 1.0, "seconds": 2.0, "ratio": ratios, "keep": keep}
+        line |= {"divergence": keep, "gap": keep[1]}
         yield json.dumps(line) + "\n"
 
 

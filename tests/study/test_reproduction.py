@@ -45,10 +45,7 @@ def add_runs(
             classes, counts = DATA.get(run.setting.data, (DIGITS, COUNTS))
             strength = 3.0 if run.method.startswith("plm") else 1.5
             made[run.setting.options.rho, run.method, run.seed] = write_run(
-                folder / "runs",
-                run.setting,
-                run.method,
-                run.seed,
+                run,
                 **{"classes": classes, "train_positives": counts, "strength": strength, **settings},
             )
     return made

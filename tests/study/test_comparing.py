@@ -1,0 +1,172 @@
+"""`compare` from Python, on made-up runs in place of trained ones: what is planned, chosen, kept and told."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+import pytest
+from synthetic import write_run
+
+from tailmask import report
+from tailmask.errors import UserError
+from tailmask.study import compare, comparing
+from tailmask.study.facts import DataFacts
+from tailmask.study.plan import PlannedRun
+from tailmask.study.pool import Failure
+from tailmask.study.tuning import RATES, TUNING_SEED
+
+CLASSES = [f"class {number}" for number in range(8)]
+COUNTS = [800, 500, 300, 200, 100, 50, 30, 10]
+
+
+class FakePool:
+    """Makes up runs; those of a method in `failing` fail."""
+
+    failing: tuple[str, ...] = ()
+    has_validation = True
+    validation_f1 = staticmethod(lambda run: 0.5)
+    made: ClassVar[list[PlannedRun]]
+
+    def __init__(self, jobs, *, num_runs=None):
+        self.jobs = jobs
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def facts(self, settings):
+        facts = DataFacts({"name": "digits"}, tuple(CLASSES), False, self.has_validation)
+        return dict.fromkeys(settings, facts)
+
+    def check(self, runs):
+        pass
+
+    def make(self, runs, listener=None):
+        failures = []
+        for run in runs:
+            if run.method in self.failing:
+                failures.append(Failure(run, "the loss became NaN"))
+            elif not (run.folder / "metrics.json").exists():
+                self.made.append(run)
+                strength = 3.0 if run.method.startswith("plm") else 1.5
+                score = self.validation_f1(run)
+                write_run(
+                    run, classes=CLASSES, train_positives=COUNTS, strength=strength, validation_f1=score
+                )
+        return failures
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    pool = type("Pool", (FakePool,), {"made": []})
+    monkeypatch.setattr(comparing, "Pool", pool)
+    # The page has tests of its own, and takes a second or two to draw.
+    monkeypatch.setattr(report, "write_report", lambda runs, target, **_: target.write_text("<html>"))
+    return pool
+
+
+def test_the_study_holds_tables_figures_and_files(pool, tmp_path):
+    study = compare(methods=["bce", "plm"], seeds=3, out=tmp_path / "study", command="by hand")
+    assert [(run.config["name"], run.config["seed"]) for run in study.runs] == [
+        (method, seed) for seed in range(3) for method in ("bce", "plm")
+    ]
+    assert study.comparison.baseline == "bce"
+    assert "plm helped" in study.comparison.verdict, "the made-up outputs of plm are better"
+    tables = study.tables()
+    assert {row["method"] for row in tables["rows"]} == {"bce", "plm"}
+    (f1,) = (row for row in tables["differences"] if (row["metric"], row["method"]) == ("f1", "plm"))
+    assert f1["low"] < f1["mean"] < f1["high"]
+    assert f1["n"] == 3
+    assert len(tables["class_gains"]) == len(CLASSES)
+    figures = study.figures()
+    assert {"differences", "by_class", "losses", "ratios of plm"} == figures.keys()
+    assert all(type(figure).__name__ == "Figure" for figure in figures.values())
+    assert study.report_path.is_file()
+    content = json.loads((tmp_path / "study" / "comparison.json").read_text())
+    assert content["seeds"] == [0, 1, 2]
+    assert content["command"] == "by hand"
+    assert content["budget"] == 1.0
+
+
+def test_a_study_can_grow(pool, tmp_path):
+    compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study")
+    study = compare(methods=["bce", "plm", "asl"], seeds=2, out=tmp_path / "study")
+    assert len(pool.made) == 6, "the first two runs are not made again"
+    assert len(study.runs) == 6
+
+
+def test_rarest_classes_are_measured_where_the_recipe_names_none(pool, tmp_path):
+    data = tmp_path / "mine.csv"
+    data.write_text("a,b\n")
+    study = compare(str(data), ["bce", "plm"], seeds=1, out=tmp_path / "study")
+    assert study.runs[0].config["recipe"]["evaluation"]["rarest"] == [2, 1]
+    assert study.comparison.row("plm", "recall_rarest_2") is not None
+
+
+def test_methods_are_known_by_one_name(pool, tmp_path):
+    study = compare(methods=["plm+bce", "plm", "bce"], seeds=1, out=tmp_path / "study")
+    assert [run.config["name"] for run in study.runs] == ["plm", "bce"]
+
+
+def test_a_baseline_that_is_no_method_is_trained_too(pool, tmp_path):
+    study = compare(methods=["plm"], seeds=1, out=tmp_path / "study", baseline="focal")
+    assert study.comparison.baseline == "focal"
+
+
+def test_a_failing_method_does_not_cost_the_study(pool, tmp_path):
+    pool.failing = ("asl",)
+    study = compare(methods=["bce", "asl", "plm"], seeds=2, out=tmp_path / "study")
+    assert [failure.run.label for failure in study.failures] == ["asl, seed 0", "asl, seed 1"]
+    assert [method.name for method in study.comparison.methods] == ["bce", "plm"]
+    content = json.loads((tmp_path / "study" / "comparison.json").read_text())
+    assert content["failures"][0] == {"run": "asl, seed 0", "sentence": "the loss became NaN"}
+    assert "Failed: asl, seed 0: the loss became NaN" in (tmp_path / "study" / "comparison.md").read_text()
+
+
+def test_nothing_is_compared_without_the_baseline(pool, tmp_path):
+    pool.failing = ("bce",)
+    study = compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study", baseline="bce")
+    assert study.comparison is None
+    assert study.tables() == {"rows": [], "differences": [], "class_gains": []}
+    assert study.figures() == {}
+    assert not study.report_path.exists()
+
+
+def rate_of(run):
+    return run.config.method.masking.rate
+
+
+def test_the_rate_is_chosen_on_validation_with_a_seed_of_its_own(pool, tmp_path):
+    # On the test set the made-up runs of all rates are equally good: only validation tells them apart.
+    pool.validation_f1 = staticmethod(lambda run: 0.9 if run.method.startswith("plm:rate=0.3") else 0.2)
+    study = compare(methods=["bce", "plm", "plm:rate=0.05"], seeds=2, out=tmp_path / "study", tune="rate")
+    assert [method.name for method in study.comparison.methods] == ["bce", "plm:rate=0.3", "plm:rate=0.05"]
+    assert [(trial.rate, trial.chosen) for trial in study.trials] == [(rate, rate == 0.3) for rate in RATES]
+    tries = [run for run in pool.made if run.folder.parent.name == "tuning"]
+    assert [rate_of(run) for run in tries] == list(RATES)
+    assert {run.seed for run in tries} == {TUNING_SEED}
+    assert TUNING_SEED not in {run.config["seed"] for run in study.runs}
+    content = json.loads((tmp_path / "study" / "comparison.json").read_text())
+    assert [trial["validation_f1"] for trial in content["trials"]] == [0.2, 0.2, 0.2, 0.2, 0.9, 0.2]
+    assert "| plm | 0.3 | 90.00 | yes |" in (tmp_path / "study" / "comparison.md").read_text()
+
+
+def test_a_rate_that_fails_is_on_record_and_not_chosen(pool, tmp_path):
+    pool.failing = ("plm:rate=1",)
+    pool.validation_f1 = staticmethod(lambda run: 0.4)
+    study = compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study", tune="rate")
+    assert study.trials[-1].validation_f1 is None
+    assert study.trials[0].chosen, "of equal ones the lowest"
+    pool.failing = tuple(f"plm:rate={rate:g}" for rate in RATES)
+    with pytest.raises(UserError, match="no λ could be tried for plm: the loss became NaN"):
+        compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "other", tune="rate")
+
+
+def test_tuning_needs_a_validation_split(pool, tmp_path):
+    pool.has_validation = False
+    with pytest.raises(UserError, match="--tune needs a validation split"):
+        compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study", tune="rate")
+    assert not (tmp_path / "study").exists()
