@@ -48,10 +48,10 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
 
     # The same study is read; another one is refused and nothing of it is touched.
     before = {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("*") if path.is_file()}
-    assert main([*command, "--no-prior-shift", "--no-tuned-thresholds"]) == 0
+    assert main([*command, "--tuned-thresholds"]) == 0
     assert "4 of 4 runs are there already" in capsys.readouterr().err
     rows = json.loads((folder / "comparison.json").read_text())["comparison"]["rows"]
-    assert {row["decision"] for row in rows} == {"default"}
+    assert {row["decision"] for row in rows} == {"default", "tuned thresholds"}
     assert main(["compare", "--epochs", "2", "--seeds", "2"]) == 2
     assert "holds another study, which differs in epochs (1 there, 2 asked for)" in capsys.readouterr().err
     assert before == {

@@ -28,8 +28,8 @@ def compare(
     jobs: int | None = None,
     out: Path | None = None,
     baseline: str | None = None,
-    tuned_thresholds: bool = True,
-    prior_shift: bool = True,
+    tuned_thresholds: bool = False,
+    prior_shift: bool = False,
     tune: Literal["rate"] | None = None,
     epochs: int | None = None,
     budget: float = 1.0,
@@ -47,8 +47,9 @@ def compare(
         jobs: runs at a time, which share the cores; left out, one a GPU or core, at most 8
         out: folder of the study; left out, tailmask-compare-DATA below the current folder
         baseline: method to compare with; left out, bce or what is nearest to it
-        tuned_thresholds: add rows of the same outputs with thresholds tuned on the validation split
-        prior_shift: add rows of plm's outputs shifted back to the data's own prior
+        tuned_thresholds: of the rows that decide otherwise by the same outputs, show those with thresholds
+            tuned on the validation split; without this and the next, all are shown
+        prior_shift: show those with plm's outputs shifted back to the data's own prior
         tune: rate: choose plm's rate on the validation split first
         epochs: number of epochs; the learning rate's course stretches along
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
@@ -73,7 +74,7 @@ def compare(
             epochs=epochs,
             fields=set,
             options=options,
-            decisions=["default", *(name for name, wanted in extra.items() if wanted)],
+            decisions=[name for name, wanted in extra.items() if wanted] or None,
             listener=display,
             command=command,
         )

@@ -103,7 +103,8 @@ def compare(
         epochs: Number of epochs, in place of a budget.
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         options: Choices about the data.
-        decisions: Which rows to add of the same outputs, "tuned thresholds" and "prior shift"; None is both.
+        decisions: Which rows to add that decide otherwise by the same outputs: "tuned thresholds" and
+            "prior shift"; None is both.
         listener: Hears how the study goes on.
         command: The command line to put on record.
     """
@@ -197,7 +198,9 @@ def _compare(
         if listener is not None:
             listener.analysed(done, len(runs))
 
-    return compare_runs(runs, baseline=baseline, decisions=decisions or DECISIONS, on_run=tell)
+    return compare_runs(
+        runs, baseline=baseline, decisions=DECISIONS if decisions is None else decisions, on_run=tell
+    )
 
 
 def _write(study: Study, setting: Setting, *, command: str | None) -> None:
