@@ -1,0 +1,74 @@
+"""What a study shows while it goes on, in a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tailmask.study.display import Display
+from tailmask.study.plan import Setting, plan_runs
+
+
+@pytest.fixture
+def runs(tmp_path):
+    planned = plan_runs(Setting("digits"), ["bce", "plm"], [0], folder=tmp_path)
+    for run in planned:
+        run.folder.mkdir()
+        (run.folder / "run.json").write_text("{}")
+        metrics = {"validation": {"summary": {"f1": 0.25}}, "test": {"summary": {"f1": 0.75}}}
+        (run.folder / "metrics.json").write_text(json.dumps(metrics))
+    return planned
+
+
+def go_through(display, runs):
+    display.prepare()
+    display.begin(runs, complete=0)
+    for run in runs:
+        display.step(run, epochs=0, total=4, loss=None)
+        display.step(run, epochs=1.5, total=4, loss=0.25)
+        display.note(run, "some classes have no negatives")
+    display.finished(runs[0], sentence=None)
+    display.finished(runs[1], sentence="the loss became NaN")
+    display.end()
+    display.analysed(1, 2)
+    display.analysed(2, 2)
+
+
+def test_without_a_terminal_there_is_a_line_for_each_run(runs, capsys):
+    go_through(Display("a study"), runs)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = [re.sub(r"\d+ s$", "# s", line) for line in err.splitlines()]
+    assert lines == [
+        "note: bce, seed 0: some classes have no negatives",
+        "1/2 bce, seed 0: validation F1 25.0, # s",
+        "2/2 plm, seed 0: failed: the loss became NaN",
+    ]
+
+
+def test_in_a_terminal_there_are_bars_and_the_lines_stay(runs):
+    display, screen = Display("a study"), io.StringIO()
+    display._console = Console(file=screen, force_terminal=True, width=110)
+    go_through(display, runs)
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
+    assert "epoch 1/4, loss 0.2500" in text
+    assert "1 of 2 runs" in text
+    assert "1/2 bce, seed 0: validation F1 25.0" in text
+    assert "comparing: 1 of 2 runs" in text
+    assert screen.getvalue().endswith("\x1b[?25h") or "\x1b[?25h" in screen.getvalue(), "the cursor is back"
+
+
+def test_runs_of_several_settings_are_told_apart(runs, capsys):
+    other = plan_runs(Setting("digits", budget=0.5), ["bce"], [0], folder=Path("x"))
+    display = Display("a study")
+    display.begin([*runs, *other], complete=1)
+    display.finished(other[0], sentence="no")
+    assert capsys.readouterr().err.splitlines() == [
+        "1 of 3 runs are there already",
+        "2/3 digits_budget=0.5: bce, seed 0: failed: no",
+    ]
