@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import time
 from collections.abc import Callable
@@ -28,8 +29,10 @@ class AtomicCheckpointIO(CheckpointIO):
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
         """Write a checkpoint, whole or not at all; `storage_options` says whether to wait for the disk."""
+        content = io.BytesIO()
+        torch.save(checkpoint, content)  # not to the disk: where that is full, torch raises a RuntimeError
         with atomic_path(Path(path), durable=bool(storage_options)) as temporary:
-            torch.save(checkpoint, temporary)
+            temporary.write_bytes(content.getbuffer())
 
     def load_checkpoint(self, path: str | Path, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Read a checkpoint; nothing in it is executed."""

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import logging
-import signal
-import threading
-import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +19,7 @@ from tailmask.models import build_model
 from tailmask.training.checkpoint import AtomicCheckpointIO, EpochRecorder, read_checkpoint
 from tailmask.training.config import RunConfig, digest
 from tailmask.training.folder import begin_session, check_folder
+from tailmask.training.guards import disk_errors, interrupts, process_group, quiet
 from tailmask.training.history import cut_history
 from tailmask.training.lock import locked
 from tailmask.training.module import TrainingModule
@@ -78,13 +72,13 @@ def train(
         torch.set_num_threads(execution.threads)
     dataset = dataset or load(config.data, config.options)
     config = config.fitted(dataset.shape)
-    with _quiet():
+    with quiet():
         module = build_module(config, dataset)
     record = describe(config, dataset, world_size=placement.world_size) | {"notes": module.objective.notes}
     if check_folder(folder, record["determines"]).is_complete:
         (folder / "checkpoint.ckpt").unlink(missing_ok=True)
         return Run(folder)
-    with _quiet(), _disk_errors(folder), _process_group():
+    with quiet(), disk_errors(folder), process_group():
         if placement.is_first:
             with locked(folder):
                 _train(config, folder, module, placement, execution, progress=progress, record=record)
@@ -184,7 +178,7 @@ def _train(
         # The function, not the module: that would be a second owner of the weights.
         module.compiled = torch.compile(module.network.forward, dynamic=False)
     try:
-        with _interrupts():
+        with interrupts():
             trainer.fit(module, ckpt_path=str(checkpoint) if resumes else None)
             write_results(folder, module, config, is_first=placement.is_first)
     except torch._dynamo.exc.TorchDynamoException as error:
@@ -230,57 +224,3 @@ def _logger(folder: Path) -> Any:
     from pytorch_lightning.loggers import TensorBoardLogger
 
     return TensorBoardLogger(folder, name="", version="tensorboard")
-
-
-@contextlib.contextmanager
-def _process_group() -> Iterator[None]:
-    """Leave the group of processes that the trainer has joined, if any."""
-    try:
-        yield
-    finally:
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.destroy_process_group()
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Lightning's advice and banners kept from the user, who has asked tailmask and not Lightning."""
-    loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric", "lightning")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        for module in ("pytorch_lightning", "lightning_fabric", "torch.distributed", "torch.jit"):
-            warnings.filterwarnings("ignore", module=module.replace(".", r"\."))
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
-
-
-@contextlib.contextmanager
-def _interrupts() -> Iterator[None]:
-    """Ctrl-C as `KeyboardInterrupt` again, which Lightning turns into an exit, and SIGTERM likewise."""
-    main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT) if main else None
-    try:
-        yield
-    except SystemExit as exit:
-        raise KeyboardInterrupt from exit
-    finally:
-        if main and before is not None:
-            signal.signal(signal.SIGINT, before)
-
-
-@contextlib.contextmanager
-def _disk_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO):
-            raise
-        raise UserError(
-            f"{folder} cannot be written to ({error.strerror}): once it can, the same command goes on from "
-            "the last finished epoch"
-        ) from error
