@@ -227,6 +227,7 @@ def save_draw_of_rank(rank: int, folder: Path) -> None:
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2
     )
     torch.save(list(sampler), folder / f"{rank}.pt")
+    torch.distributed.barrier()  # a rank that leaves while the other still connects would fail it
     torch.distributed.destroy_process_group()
 
 
