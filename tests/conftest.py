@@ -16,7 +16,7 @@ settings.load_profile("tailmask")
 
 @pytest.fixture(scope="session", autouse=True)
 def _interruptible() -> None:
-    """Ctrl-C works, also where the suite was started in the background, which ignores it and hands that down."""
+    """Ctrl-C works, also in a suite started in the background, where it is ignored and handed down so."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
