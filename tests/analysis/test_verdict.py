@@ -18,6 +18,7 @@ def constructed(
     *,
     tuned: Ends | None = None,
     tuned_baseline: float = 60.0,
+    against_tuned: Ends | None = None,
     seeds: int = 3,
     others: Mapping[str, Ends] | None = None,
     single_label: bool = False,
@@ -35,6 +36,9 @@ def constructed(
         add("plm", metric, ends)
     if tuned is not None:
         add("plm", "f1", tuned, base=tuned_baseline, decision="tuned thresholds")
+    if against_tuned is not None:
+        mean, low, high = (value / 100 for value in against_tuned)
+        found.append(Difference("plm", "default", "tuned thresholds", "f1", mean, low, high, seeds))
     for method, ends in (others or {}).items():
         add(method, "error_balanced" if single_label else "f1", ends)
     names = ["bce", "plm", *(others or {})]
@@ -86,6 +90,19 @@ def test_win_at_one_half_but_not_against_tuned_thresholds() -> None:
         "thresholds alone may do as much here."
     ) in result.sentences
     assert "did not clearly change (+0.1 points" in result.text
+
+
+@pytest.mark.parametrize(
+    ("against", "lesson"),
+    [
+        ((-1.0, -2.0, 0.5), "so thresholds alone may do as much here."),
+        ((-6.0, -7.0, -5.0), "so thresholds alone do more here."),
+        ((2.0, 1.0, 3.0), "so plm alone does more than thresholds alone."),
+    ],
+)
+def test_win_is_held_against_what_thresholds_do_for_the_baseline(against: Ends, lesson: str) -> None:
+    result = verdict(constructed({"f1": (5.0, 3.0, 7.0)}, tuned=(0.1, -0.8, 1.0), against_tuned=against))
+    assert result.sentences[1].endswith(lesson)
 
 
 def test_win_that_tuned_thresholds_turn_around() -> None:

@@ -134,10 +134,16 @@ def _against_thresholds(comparison: Comparison, lead: str, *, gained: bool) -> l
         return [f"{start} behind in F1 {gap}."]
     if not gained:
         return []
+    against = comparison.difference(lead, "f1", reference="tuned thresholds")
+    lesson = {
+        -1: "thresholds alone do more here",
+        0: "thresholds alone may do as much here",
+        1: f"{lead} alone does more than thresholds alone",
+    }[0 if against is None else against.effect]
     reached = f"{base} with tuned thresholds reaches {points(rival.mean, sign=False)}"
     return [
         f"{start} not clearly ahead in F1 {gap}: {reached}, {lead} without them "
-        f"{points(plain.mean, sign=False)}, so thresholds alone may do as much here."
+        f"{points(plain.mean, sign=False)}, so {lesson}."
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -138,4 +139,5 @@ def _value(value: Any) -> str:
         return ", ".join(f"{name} = {_value(part)}" for name, part in value.items())
     if isinstance(value, list):
         return ", ".join(map(_value, value))
-    return str(value)
+    text = str(value)
+    return f"{text[:12]}…" if re.fullmatch(r"[0-9a-f]{32,}", text) else text  # a digest's start tells enough

@@ -43,24 +43,28 @@ Plan = tuple[str, str, str, Callable[[], "Figure"]]
 def _plans(experiment: Experiment, comparison: Comparison, lead: str | None) -> Iterator[Plan]:
     base, shown = comparison.baseline, lead or comparison.baseline
     classes, train_positives = comparison.classes, comparison.train_positives
+    # The baseline and the leading method have the same two colours in all figures.
+    order = list(dict.fromkeys([base, shown, *experiment.methods]))
     if lead is not None and comparison.differences:
         yield (
             "differences",
             "How much better, and how sure",
             f"Differences to {base} with 95 % intervals, in points; right of the line is better. "
             "Filled marks have an interval without zero.",
-            lambda: figures.differences(comparison),
+            lambda: figures.differences(comparison, methods=order[1:]),
         )
     yield _by_class(comparison, lead)
     chosen = representative_classes(train_positives, 4)
-    methods = [base] if lead is None else [base, lead]
     yield (
         "outputs",
         "Output probabilities",
         "Where the test outputs of a class lie, when it is present (best at 1) and when it is absent "
         "(best at 0), for classes from the most frequent to the rarest. Shares are on a square-root scale.",
         lambda: figures.output_distributions(
-            {method: history.output_counts(experiment.runs[method].values(), chosen) for method in methods},
+            {
+                name: history.output_counts(experiment.runs[name].values(), chosen)
+                for name in dict.fromkeys([base, shown])
+            },
             classes=[classes[index] for index in chosen],
             train_positives=[train_positives[index] for index in chosen],
             chosen=range(len(chosen)),
@@ -90,9 +94,7 @@ def _plans(experiment: Experiment, comparison: Comparison, lead: str | None) -> 
         "Training loss",
         "Mean over the seeds, with their range. Methods measure different losses: compare courses, "
         "not levels.",
-        lambda: figures.loss_curves(
-            {name: history.losses(by_seed.values()) for name, by_seed in experiment.runs.items()}
-        ),
+        lambda: figures.loss_curves({name: history.losses(experiment.runs[name].values()) for name in order}),
     )
 
 

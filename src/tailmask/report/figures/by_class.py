@@ -51,7 +51,8 @@ def by_class(
         if points is not None:
             others = 100.0 * np.asarray(points[name], dtype=float)[order]
             size = float(np.interp(len(order), [10, 80, 400], [6.0, 4.0, 2.2]))
-            axes.plot(others, "o", color=SERIES[0], markersize=size, label=labels[1], linestyle="none")
+            marks = {"color": SERIES[0], "markersize": size, "linestyle": "none", "clip_on": False}
+            axes.plot(others, "o", label=labels[1], **marks)
             tops = np.fmax(tops, others)
         if places:
             triangles = {"color": SERIES[2], "markersize": 6, "linestyle": "none"}

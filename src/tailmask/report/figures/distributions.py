@@ -65,7 +65,7 @@ def output_distributions(
         axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     for axes in grid[-1]:
         axes.set_xlabel("output ŷ")
-    grid[0, -1].legend(loc="upper left")
+    grid[1, -1].legend(loc="upper right")  # where hardly an output of an absent class lies
     return figure
 
 

@@ -73,7 +73,9 @@ def loss_curves(losses: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
     """
     figure, grid = new_figure(height=3.4)
     axes = grid[0, 0]
-    _logarithmic(axes)
+    every = np.concatenate([np.ravel(curves) for curves in losses.values()])
+    if np.nanmin(every) > 0 and np.nanmax(every) > 20 * np.nanmin(every):
+        _logarithmic(axes)
     ends = []
     for index, (method, curves) in enumerate(losses.items()):
         values = np.asarray(curves, dtype=float)  # (S, T)
@@ -168,6 +170,7 @@ def _spread(heights: NDArray[np.float64], room: float) -> NDArray[np.float64]:
 def _logarithmic(axes: Axes) -> None:
     ticker = require("matplotlib.ticker", extra="cli")
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
 
