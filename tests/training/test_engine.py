@@ -24,7 +24,7 @@ from tiny import (
 
 from tailmask.data.dataset import Split
 from tailmask.errors import UserError
-from tailmask.functional import next_ratio
+from tailmask.functional import histogram, next_ratio, rate_gap
 from tailmask.metrics import evaluate
 from tailmask.training import Execution, Run, configure, engine, train
 from tailmask.training.checkpoint import read_checkpoint
@@ -194,18 +194,22 @@ def test_ldam_trains_single_label_data_with_a_normalised_head(tmp_path) -> None:
 
 
 def test_rate_matching_is_fed_by_the_validation_split(dataset, tmp_path) -> None:
-    run = train(tiny_config("plm:adapt=rate,warmup=0", epochs=2), tmp_path / "run", dataset=dataset)
-    with_none = train(
-        tiny_config("plm:adapt=rate,warmup=0", epochs=2),
-        tmp_path / "none",
-        dataset=tiny_dataset(validation=False),
-    )
+    config = tiny_config("plm:adapt=rate,warmup=0", epochs=1)
+    run = train(config, tmp_path / "run", dataset=dataset)
+    arrays = {name: torch.from_numpy(array) for name, array in run.predictions().items()}
+    counts = histogram(arrays["validation_logits"].sigmoid(), arrays["validation_targets"])
+    assert run.history[0]["gap"] == pytest.approx(rate_gap(counts).tolist(), rel=1e-4)
     assert run.config["notes"] == []
-    assert "there is none" in with_none.config["notes"][0]
-    assert "validation" not in with_none.history[0]
-    # Positives of each class in the validation split, over those that are predicted there.
-    assert run.history[0]["gap"] != with_none.history[0]["gap"]
-    assert "validation_logits" not in with_none.predictions()
+
+
+def test_rate_matching_without_a_validation_split_says_what_it_uses(tmp_path) -> None:
+    config, progress = tiny_config("plm:adapt=rate,warmup=0", epochs=1), Interrupter()
+    run = train(config, tmp_path / "run", dataset=tiny_dataset(validation=False), progress=progress)
+    assert progress.notes == run.config["notes"]
+    assert "there is none, so it uses those of the training passes" in progress.notes[0]
+    assert "validation" not in run.history[0]
+    assert "validation_logits" not in run.predictions()
+    assert "test_tuned" not in run.metrics
 
 
 def test_last_bias_is_left_out_of_weight_decay_where_the_recipe_says(dataset, tmp_path) -> None:

@@ -11,8 +11,6 @@ from tailmask.training.batches import Batches, Shard, loader
 
 __all__ = ["all_targets", "predict", "validation_metrics"]
 
-BATCH_SIZE = 512
-
 
 @torch.inference_mode()
 def predict(
@@ -29,7 +27,8 @@ def predict(
     was_training = network.training
     network.eval()
     rows = torch.arange(rank, len(split), world_size)
-    batches = Batches(split, rows, batch_size=BATCH_SIZE)
+    # Images of a larger batch fall out of the processor's cache; rows of a table cost little but the call.
+    batches = Batches(split, rows, batch_size=128 if len(split.shape) == 3 else 1024)
     outputs = [network(batch.inputs.to(device)).float() for batch in loader(batches)]
     network.train(was_training)
     local = torch.cat(outputs) if outputs else torch.empty(0, split.num_classes, device=device)
