@@ -17,8 +17,10 @@ __all__ = ["SUFFIXES", "Piece", "check_classes", "column_names", "write_pieces"]
 
 SUFFIXES = (".csv", ".parquet", ".jsonl")
 
-# Numbers in a row group of a Parquet file, which is what is held in memory at once.
-GROUP_NUMBERS = 2**22
+# Rows and numbers in a row group of a Parquet file. A group is in memory as a whole, which bounds it from
+# above; what the file's end says of every group is, too, which bounds it from below.
+GROUP_ROWS = 2**18
+GROUP_NUMBERS = 2**24
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def _write_parquet(pieces: Iterator[Piece], path: Path) -> None:
         yield from itertools.chain([first], map(_flat, pieces))
 
     scan: pl.LazyFrame = plugins.register_io_source(frames, schema=first.schema)
-    scan.sink_parquet(path, row_group_size=max(1, GROUP_NUMBERS // first.width))
+    scan.sink_parquet(path, row_group_size=max(1, min(GROUP_ROWS, GROUP_NUMBERS // first.width)))
 
 
 def _flat(piece: Piece) -> pl.DataFrame:
