@@ -17,8 +17,8 @@ __all__ = ["atomic_path", "write_bytes", "write_json", "write_text"]
 def atomic_path(target: Path, *, durable: bool = True) -> Iterator[Path]:
     """A temporary path beside `target` to write to; renamed to `target` when the block ends without an error.
 
-    The file then outlives a power cut as well; without `durable` only the end of the process, however it ends,
-    which costs no wait for the disk.
+    The file then outlives a power cut as well; without `durable` it outlives the end of the process, however
+    that comes, and nothing waits for the disk.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> with atomic_path(folder / "a.txt") as path:
