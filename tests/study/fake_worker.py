@@ -37,6 +37,7 @@ def main() -> None:
             if "missing" in (setting["data"], setting["options"].get("data_dir")):
                 emit({"event": "failed", "text": f"there is no data set called {setting['data']!r}"})
                 continue
+            emit({"event": "note", "text": "no training sample has the label b"})
             facts = {"source": {}, "classes": ["a", "b"], "single_label": False, "has_validation": True}
             emit({"event": "done", "answer": facts})
             continue

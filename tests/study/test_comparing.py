@@ -154,6 +154,12 @@ def test_the_rate_is_chosen_on_validation_with_a_seed_of_its_own(pool, tmp_path)
     assert "| plm | 0.3 | 90.00 | yes |" in (tmp_path / "study" / "comparison.md").read_text()
 
 
+def test_a_rate_that_is_chosen_and_also_named_is_one_method(pool, tmp_path):
+    pool.validation_f1 = staticmethod(lambda run: 0.9 if run.method.startswith("plm:rate=0.3") else 0.2)
+    study = compare(methods=["bce", "plm", "plm:rate=0.3"], seeds=1, out=tmp_path / "study", tune="rate")
+    assert [method.name for method in study.comparison.methods] == ["bce", "plm:rate=0.3"]
+
+
 def test_a_rate_that_fails_is_on_record_and_not_chosen(pool, tmp_path):
     pool.failing = ("plm:rate=1",)
     pool.validation_f1 = staticmethod(lambda run: 0.4)

@@ -28,6 +28,7 @@ def runs(tmp_path):
 def go_through(display, runs):
     display.prepare()
     display.begin(runs, complete=0)
+    display.note(None, "no sample is a nine")
     for run in runs:
         display.step(run, epochs=0, total=4, loss=None)
         display.step(run, epochs=1.5, total=4, loss=0.25)
@@ -45,6 +46,7 @@ def test_without_a_terminal_there_is_a_line_for_each_run(runs, capsys):
     assert out == ""
     lines = [re.sub(r"\d+ s$", "# s", line) for line in err.splitlines()]
     assert lines == [
+        "note: no sample is a nine",
         "note: bce, seed 0: some classes have no negatives",
         "1/2 bce, seed 0: validation F1 25.0, # s",
         "2/2 plm, seed 0: failed: the loss became NaN",

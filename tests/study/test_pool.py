@@ -131,8 +131,11 @@ def test_data_that_cannot_be_loaded_are_the_users_error(tmp_path):
 
 def test_facts_of_every_setting():
     settings = [Setting("digits"), Setting("yeast")]
+    heard = Heard()
     with Pool(2) as pool:
         facts = pool.facts(settings)
+        pool.make([], heard)
+    assert heard.notes[0] == "no training sample has the label b", "told once there is somebody to hear it"
     assert list(facts) == settings
     assert facts[settings[0]].classes == ("a", "b")
 

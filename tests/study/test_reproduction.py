@@ -8,6 +8,7 @@ import statistics
 
 import numpy as np
 import pytest
+import torch
 from synthetic import with_epochs, write_run
 
 from tailmask.errors import UserError
@@ -256,6 +257,42 @@ def test_distributions_are_of_the_most_and_the_least_frequent_classes(make, tmp_
     counted, _ = np.histogram(outputs, bins=10, range=(0, 1))
     assert rows["9 present, plm"] == pytest.approx(list(100 * counted / counted.sum()))
     assert not any(label.startswith(("2 ", "7 ")) for label in rows)
+
+
+def test_outputs_on_the_training_set_are_those_of_the_trained_network(make, tmp_path):
+    from tailmask.data import load
+    from tailmask.training.engine import build_module
+    from tailmask.training.weights import ModelDescription, save_model
+
+    request, dataset = Request(data="digits", budget=0.5), load("digits")
+    (run,) = plan_reproduction("figure7", request, runs=tmp_path / "runs")
+    write_run(run, classes=DIGITS, train_positives=dataset.train.counts()[1].tolist())
+    module = build_module(run.config, dataset)
+    description = ModelDescription(
+        method="bce",
+        classes=dataset.classes,
+        shape=dataset.shape,
+        model=module.model_arguments,
+        encoder=dataset.encoder.to_json(),
+        single_label=False,
+        activation="sigmoid",
+        logit_scale=1.0,
+        threshold=0.5,
+        thresholds=None,
+        prior_shift=None,
+    )
+    save_model(run.folder / "model.safetensors", module.network, description)
+    made = make("figure7", request)
+    rows = {row["label"]: [cell["mean"] for cell in row["cells"]] for row in made.result["tables"][0]["rows"]}
+    assert len(rows) == 8
+    inputs, targets = dataset.train.batch(torch.arange(len(dataset.train)))
+    with torch.no_grad():
+        outputs = module.network.eval()(inputs).sigmoid().numpy()
+    for c in (0, 1, 8, 9):
+        for label, kind in ((1, "present"), (0, "absent")):
+            counted, _ = np.histogram(outputs[targets[:, c] == label, c], bins=10, range=(0, 1))
+            expected = list(100 * counted / counted.sum())
+            assert rows[f"{c} {kind}, bce"] == pytest.approx(expected, abs=0.1)  # at a bin's edge
 
 
 def test_toy_example_is_the_appendix(make):

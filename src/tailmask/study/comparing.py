@@ -165,7 +165,7 @@ def _make(
             begin_study(folder, setting, facts)
             failures = pool.make(tries, listener) if tries else []
             chosen = {method: choose(method, planned, failures) for method, planned in tuning.items()}
-            names = [chosen[name][0] if name in chosen else name for name in names]
+            names = distinct([chosen[name][0] if name in chosen else name for name in names])
             runs = plan_runs(measured, names, range(seeds), folder=folder / "runs")
             failures += pool.make(runs, listener)
     return _Made(runs, failures, [trial for _, trials in chosen.values() for trial in trials])

@@ -57,11 +57,11 @@ class Display:
         self._shares[run] = epochs / total
         self._show_whole()
 
-    def note(self, run: PlannedRun, text: str) -> None:
+    def note(self, run: PlannedRun | None, text: str) -> None:
         """Print something worth knowing, once."""
         if text not in self._notes:
             self._notes.add(text)
-            self._print(f"note: {self._labels[run]}: {text}")
+            self._print(f"note: {text}" if run is None else f"note: {self._labels[run]}: {text}")
 
     def finished(self, run: PlannedRun, *, sentence: str | None) -> None:
         """Take the bar of a run away and print how it went."""

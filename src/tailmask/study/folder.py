@@ -40,7 +40,7 @@ def begin_study(folder: Path, setting: Setting, facts: DataFacts) -> None:
 
 
 def _refuse_differences(folder: Path, part: str, asked: dict[str, Any]) -> None:
-    found = differences(_read(folder / "study.json")[part], json.loads(json.dumps(asked)))
+    found = differences(_read(folder / "study.json").get(part, {}), json.loads(json.dumps(asked)))
     if found:
         raise UserError(
             f"{folder} holds another study, which differs in {listing(found, limit=3)}: "

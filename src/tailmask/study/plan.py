@@ -79,7 +79,8 @@ class Setting:
         parts += [] if self.recipe is None else [f"recipe={Path(self.recipe).stem}"]
         parts += [] if self.budget == 1.0 else [f"budget={_text(self.budget)}"]
         parts += [] if self.epochs is None else [f"epochs={self.epochs}"]
-        return slug("_".join([*parts, *self.fields]))
+        parts += [re.sub(r"[\[\]\s\"']", "", assignment) for assignment in self.fields]
+        return slug("_".join(parts))
 
     def arguments(self) -> list[str]:
         """The arguments of `tailmask train` that make the setting.

@@ -45,8 +45,8 @@ class Listener(Protocol):
     def step(self, run: PlannedRun, *, epochs: float, total: int, loss: float | None) -> None:
         """A run has come to `epochs` of `total` epochs."""
 
-    def note(self, run: PlannedRun, text: str) -> None:
-        """Something worth knowing about a run."""
+    def note(self, run: PlannedRun | None, text: str) -> None:
+        """Something worth knowing about a run, or about the data."""
 
     def finished(self, run: PlannedRun, *, sentence: str | None) -> None:
         """A run is complete, or has failed for the reason in `sentence`."""
@@ -85,6 +85,7 @@ class Pool:
         self._events: Events = queue.Queue()
         self._workers: list[Worker] = []
         self._logs = Path(tempfile.mkdtemp(prefix="tailmask-"))
+        self._notes: list[str] = []  # about the data, heard before there was a listener
         self._has_broken = False
 
     def __enter__(self) -> Pool:
@@ -116,7 +117,7 @@ class Pool:
             for setting, planned in runs.items()
         ]
         facts = {}
-        for setting, result in zip(runs, self._dispatch(tasks), strict=True):
+        for setting, result in zip(runs, self._dispatch(tasks, self._keep_note), strict=True):
             if (sentence := result.get("text")) is not None:
                 raise UserError(sentence)
             facts[setting] = DataFacts.from_json(result["answer"])
@@ -127,6 +128,8 @@ class Pool:
         waiting = [run for run in runs if not Run(run.folder).is_complete]
         if listener is not None:
             listener.begin(runs, complete=len(runs) - len(waiting))
+            for text in self._notes:
+                listener.note(None, text)
 
         def hear(number: int, event: dict[str, Any]) -> None:
             if listener is None:
@@ -154,6 +157,10 @@ class Pool:
             for run, result in zip(waiting, results, strict=True)
             if "text" in result
         ]
+
+    def _keep_note(self, _: int, event: dict[str, Any]) -> None:
+        if event["event"] == "note":
+            self._notes.append(event["text"])
 
     def _dispatch(
         self, tasks: Sequence[dict[str, Any]], hear: Callable[[int, dict[str, Any]], None] | None = None

@@ -60,8 +60,10 @@ class Worker:
 
     def stop(self) -> None:
         """Ask the process to stop; an idle one is ended at once."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL if self.task is None else signal.SIGINT)
+        if self.task is None:
+            self.process.kill()
+        elif self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
 
     def end(self, deadline: float) -> None:
         """Wait for the process until the deadline, then kill it."""
@@ -74,7 +76,7 @@ class Worker:
     def epitaph(self) -> str:
         """How the process has ended."""
         status = self.process.wait()
-        if status == -signal.SIGKILL:
+        if status == -9:
             return "its process was killed, mostly for want of memory, so try fewer --jobs"
         cause = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
         return f"its process ended {cause}, see {self.log}"
