@@ -167,7 +167,7 @@ def test_ctrl_c_leaves_a_resumable_run_and_says_how_to_go_on(tmp_path: Path, mon
     assert main(command) == 130
     captured = capsys.readouterr()
     assert (
-        f"note: stopped after epoch 2 of 40, which is kept in {folder}; to go on: tailmask train digits "
+        f"note: stopped after epoch 2 of 40, kept in {folder}; to go on: tailmask train digits "
         f"--threads 1 --out {folder}\n" in captured.err
     )
     assert captured.out == ""

@@ -124,22 +124,26 @@ def test_validation_metrics_leave_unknown_labels_out() -> None:
     assert single["exact_match"] == 1.0
 
 
+TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
+SRUN = {
+    "SLURM_PROCID": "3",
+    "SLURM_NTASKS": "4",
+    "SLURM_NTASKS_PER_NODE": "2",
+    "SLURM_JOB_NAME": "plm",
+    "SLURM_STEP_ID": "0",
+}
+
+
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({}, Placement(1, 1, 0)),
-        ({"RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}, Placement(4, 2, 5)),
-        ({"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2"}, Placement(2, 2, 3)),
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, Placement(1, 1, 0)),
-        (
-            {
-                "SLURM_PROCID": "0",
-                "SLURM_NTASKS": "4",
-                "SLURM_NTASKS_PER_NODE": "2",
-                "SLURM_JOB_NAME": "bash",
-            },
-            Placement(1, 1, 0),
-        ),
+        ({}, Placement()),
+        (TORCHRUN, Placement(4, 2, 5, "torchrun")),
+        (SRUN, Placement(2, 2, 3, "slurm")),
+        (SRUN | TORCHRUN, Placement(4, 2, 5, "torchrun")),  # torchrun within a Slurm job
+        (SRUN | {"SLURM_JOB_NAME": "bash"}, Placement()),  # a shell in a Slurm job
+        ({name: SRUN[name] for name in SRUN if name != "SLURM_STEP_ID"}, Placement()),  # a batch script
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_ID": "0"}, Placement()),  # an array's task
     ],
 )
 def test_placement_is_read_from_the_launcher(environment: dict[str, str], expected: Placement) -> None:

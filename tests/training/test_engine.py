@@ -212,6 +212,13 @@ def test_rate_matching_without_a_validation_split_says_what_it_uses(tmp_path) ->
     assert "test_tuned" not in run.metrics
 
 
+def test_a_validation_split_that_tells_nothing_is_named(dataset, tmp_path) -> None:
+    unknown = Split(dataset.validation.inputs, torch.full_like(dataset.validation.targets, -1))
+    config = tiny_config("plm:adapt=rate")
+    with pytest.raises(UserError, match="the ratios cannot be moved after epoch 1: .* nothing recorded"):
+        train(config, tmp_path / "run", dataset=replaced(dataset, validation=unknown))
+
+
 def test_last_bias_is_left_out_of_weight_decay_where_the_recipe_says(dataset, tmp_path) -> None:
     config = tiny_config(fields=["optimizer.decay_last_bias=false"])
     module = engine.build_module(config, dataset)

@@ -106,13 +106,11 @@ def _train(config: RunConfig, folder: Path, *, threads: int | None, devices: int
         with notes(progress):
             return train_run(config, folder, execution=execution, progress=progress)
     except KeyboardInterrupt:
-        done = len(Run(folder).history) if Run(folder).exists else 0
-        command = shlex.join(["tailmask", *sys.argv[1:]])
         progress.end()
-        progress.note(
-            f"stopped after epoch {done} of {config.recipe.schedule.epochs}, which is kept in {folder}; "
-            f"to go on: {command}"
-        )
+        if Run(folder).exists:
+            done, total = len(Run(folder).history), config.recipe.schedule.epochs
+            command = shlex.join(["tailmask", *sys.argv[1:]])
+            progress.note(f"stopped after epoch {done} of {total}, kept in {folder}; to go on: {command}")
         raise
     finally:
         progress.end()

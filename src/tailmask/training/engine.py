@@ -8,7 +8,10 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 
 from tailmask.data import load
 from tailmask.data.dataset import Dataset
@@ -79,11 +82,12 @@ def train(
         (folder / "checkpoint.ckpt").unlink(missing_ok=True)
         return Run(folder)
     with quiet(), disk_errors(folder), process_group():
-        if placement.is_first:
-            with locked(folder):
-                _train(config, folder, module, placement, execution, progress=progress, record=record)
-        else:
+        if not placement.is_first:
             _train(config, folder, module, placement, execution, progress=None, record=record)
+        else:
+            with locked(folder):
+                if not Run(folder).is_complete:  # another process may have ended just now
+                    _train(config, folder, module, placement, execution, progress=progress, record=record)
     return Run(folder)
 
 
@@ -198,9 +202,6 @@ def _trainer(
     callbacks: list[pl.Callback] = [EpochRecorder(folder, None if progress is None else progress.record)]
     if progress is not None:
         callbacks.append(ProgressCallback(progress))
-    plugins: list[Any] = [AtomicCheckpointIO()]
-    if SLURMEnvironment.detect():
-        plugins.append(SLURMEnvironment(auto_requeue=False))  # the same command resumes by itself
     return pl.Trainer(
         devices=placement.devices,
         num_nodes=placement.num_nodes,
@@ -208,7 +209,7 @@ def _trainer(
         precision="bf16-mixed" if config.precision == "bf16" else "32-true",
         max_epochs=config.recipe.schedule.epochs,
         callbacks=callbacks,
-        plugins=plugins,
+        plugins=[AtomicCheckpointIO(), _cluster(placement)],
         logger=_logger(folder) if execution.tensorboard else False,
         default_root_dir=folder,
         reload_dataloaders_every_n_epochs=1,  # an epoch's samples may be drawn anew
@@ -217,6 +218,12 @@ def _trainer(
         enable_model_summary=False,
         num_sanity_val_steps=0,
     )
+
+
+def _cluster(placement: Placement) -> ClusterEnvironment:
+    if placement.launcher == "slurm":
+        return SLURMEnvironment(auto_requeue=False)  # the same command resumes by itself
+    return TorchElasticEnvironment() if placement.launcher == "torchrun" else LightningEnvironment()
 
 
 def _logger(folder: Path) -> Any:

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from tailmask.data.dataset import Dataset
 from tailmask.errors import UserError
-from tailmask.masking import RatioUpdate
 from tailmask.method import Objective
 from tailmask.method.seeds import derive
 from tailmask.models.head import last_bias
@@ -50,6 +49,8 @@ class TrainingModule(pl.LightningModule):
         self.model_arguments = model_arguments
         self.compiled: Callable[[Tensor], Tensor] | None = None
         self.record: dict[str, Any] = {}
+        self._began = self._loss = 0.0
+        self._in_force: tuple[Tensor, Tensor] | None = None  # ratios (C,) and kept shares (2, C) of the epoch
 
     @property
     def shard(self) -> Shard:
@@ -78,10 +79,10 @@ class TrainingModule(pl.LightningModule):
         epoch = self.current_epoch
         torch.manual_seed(derive(self.seed, "network", epoch, self.global_rank))
         self.objective.begin_epoch(epoch, rank=self.global_rank)
-        self._began = time.perf_counter()
-        self._loss = torch.zeros((), dtype=torch.float64, device=self.device)
-        self._ratio = None if self.objective.masking is None else self.objective.masking.target_ratio.clone()
-        self._keep = None if self.objective.masking is None else self.objective.masking.keep.clone()
+        self._began, self._loss = time.perf_counter(), 0.0
+        masking = self.objective.masking
+        if masking is not None:
+            self._in_force = masking.target_ratio.clone(), masking.keep.clone()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Set the learning rate of the step."""
@@ -103,7 +104,7 @@ class TrainingModule(pl.LightningModule):
             raise UserError(self._explain_divergence(inputs, logits, batch_idx))
         if scale != 1.0 and self.objective.averages_rows:
             loss = loss * scale
-        self._loss += loss.detach()
+        self._loss += loss.item() * len(targets) / scale  # of the rows that do not just fill up
         return loss
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -113,18 +114,23 @@ class TrainingModule(pl.LightningModule):
     def on_train_epoch_end(self) -> None:
         """Evaluate on the validation split, move the ratios, and record the epoch."""
         validation = self._validate()
-        update: RatioUpdate | None = self.objective.end_epoch()
-        loss = self._loss / self.trainer.num_training_batches
-        if self.trainer.world_size > 1:
-            loss = self.trainer.strategy.reduce(loss, reduce_op="mean")
+        try:
+            update = self.objective.end_epoch()
+        except ValueError as error:
+            raise UserError(
+                f"the ratios cannot be moved after epoch {self.current_epoch + 1}: {error}"
+            ) from error
+        total = torch.tensor(self._loss, device=self.device)
+        num_samples = len(self.objective.order(self.current_epoch))
+        ratio, keep = self._in_force or (None, None)
         self.record = epoch_record(
             epoch=self.current_epoch,
-            loss=float(loss),
+            loss=float(self.trainer.strategy.reduce(total, reduce_op="sum")) / num_samples,
             lr=self.trainer.optimizers[0].param_groups[0]["lr"],
             seconds=time.perf_counter() - self._began,
-            num_samples=len(self.objective.order(self.current_epoch)),
-            ratio=self._ratio,
-            keep=self._keep,
+            num_samples=num_samples,
+            ratio=ratio,
+            keep=keep,
             update=update,
             validation=validation,
         )

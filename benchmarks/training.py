@@ -1,0 +1,248 @@
+"""Images per second of our training loop and a conventional one, PLM against BCE, and where the time goes.
+
+    python benchmarks/training.py [--rounds 5] [--steps 6] [--threads 2] [--compile]
+
+ResNet-32 at batch 128 on 32×32 images with pad-and-crop and flips, the CIFAR recipe. The contestants run in
+turn, a few steps each, round after round in one process, so that what else the machine does meets all alike;
+a contestant's time is the best step of all rounds, a ratio the median over the rounds. `conventional` is the
+loop of many tutorials: a DataLoader with two workers, Pillow transforms sample by sample, contiguous layout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import logging
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader
+from torch.utils.flop_counter import FlopCounterMode
+
+from tailmask.data.dataset import Dataset, Split
+from tailmask.data.image_encoder import ImageEncoder
+from tailmask.data.images import Images, crop_and_flip
+from tailmask.models import build_model
+from tailmask.training import configure
+from tailmask.training.engine import build_module
+
+BATCH = 128
+Contestant = Callable[[], list[float]]  # seconds of some steps
+
+
+def synthetic(number: int) -> tuple[Tensor, Tensor]:
+    """Images and labels of ten long-tailed classes; their content does not change the speed."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (number, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    classes = torch.multinomial(0.6 ** torch.arange(10.0), number, replacement=True, generator=generator)
+    return pixels, F.one_hot(classes, 10).to(torch.int8)
+
+
+class PillowImages(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
+    """One image at a time: pad, crop, mirror, to a tensor, normalise."""
+
+    def __init__(self, pixels: Tensor, targets: Tensor) -> None:
+        self.pixels = pixels.permute(0, 2, 3, 1).numpy()
+        self.targets = targets.float()
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        padded = Image.new("RGB", (40, 40))
+        padded.paste(Image.fromarray(self.pixels[index]), (4, 4))
+        left, top = torch.randint(9, (2,)).tolist()
+        image = padded.crop((left, top, left + 32, top + 32))
+        if torch.rand(()) < 0.5:
+            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        tensor = torch.from_numpy(np.array(image)).permute(2, 0, 1).float().div(255)
+        return (tensor - 0.5) / 0.25, self.targets[index]
+
+
+def conventional(pixels: Tensor, targets: Tensor) -> Contestant:
+    """The loop of many tutorials."""
+    torch.manual_seed(0)
+    network = build_model("resnet32", shape=(3, 32, 32), num_classes=10)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=2e-4)
+    loader = DataLoader(
+        PillowImages(pixels, targets), BATCH, shuffle=True, num_workers=2, persistent_workers=True
+    )
+
+    def run() -> list[float]:
+        ends = []
+        for images, labels in loader:
+            optimizer.zero_grad()
+            loss = F.binary_cross_entropy_with_logits(network(images), labels, reduction="sum") / len(images)
+            loss.backward()
+            optimizer.step()
+            ends.append(time.perf_counter())
+        return _differences(ends)
+
+    return run
+
+
+class Clock(pl.Callback):
+    """When each step ends."""
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def on_train_batch_end(self, *_: object) -> None:
+        self.ends.append(time.perf_counter())
+
+
+def ours(method: str, pixels: Tensor, targets: Tensor, *, compiled: bool = False) -> Contestant:
+    """The project's own module under the Trainer, as `tailmask train` runs it."""
+    images = Images(pixels, (0.5,) * 3, (0.25,) * 3, crop_and_flip)
+    split = Split(images, targets)
+    encoder = ImageEncoder(3, 32, 32, images.mean, images.std)
+    classes = tuple("0123456789")
+    dataset = Dataset("synthetic", classes, split, None, split, encoder, single_label=True)
+    module = build_module(configure("cifar10-lt", method), dataset)
+    if compiled:
+        module.compiled = torch.compile(module.network.forward, dynamic=False)
+
+    def run() -> list[float]:
+        clock = Clock()
+        pl.Trainer(
+            accelerator="cpu",
+            max_epochs=1,
+            callbacks=[clock],
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        ).fit(module)
+        return _differences(clock.ends)
+
+    return run
+
+
+def gemm_rate(size: int = 1024, seconds: float = 1.0) -> float:
+    """The most floating-point operations a second of a square float32 matrix product."""
+    first, second = torch.randn(size, size), torch.randn(size, size)
+    best, until = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        began = time.perf_counter()
+        first @ second
+        best = min(best, time.perf_counter() - began)
+    return 2 * size**3 / best
+
+
+def step_flops(network: torch.nn.Module) -> int:
+    """Floating-point operations of the convolutions of one image's forward and backward pass."""
+    with FlopCounterMode(display=False) as counter:
+        network(torch.randn(2, 3, 32, 32)).sum().backward()
+    return counter.get_total_flops() // 2
+
+
+def account(steps: int) -> list[tuple[str, float]]:
+    """Shares of a step's time, by operation, and the seconds that the convolutions of one step take."""
+    network = build_model("resnet32", shape=(3, 32, 32), num_classes=10).to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, fused=True)
+    images = torch.randn(BATCH, 3, 32, 32).contiguous(memory_format=torch.channels_last)
+
+    def step() -> None:
+        network(images).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step()
+    with torch.profiler.profile() as profile:
+        for _ in range(steps):
+            step()
+    times: dict[str, float] = {}
+    for event in profile.key_averages():
+        times[_kind(event.key)] = times.get(_kind(event.key), 0.0) + event.self_cpu_time_total / 1e6 / steps
+    return sorted(times.items(), key=lambda item: -item[1])
+
+
+def _kind(name: str) -> str:
+    kinds = {
+        "convolution_backward": "convolutions, backward",
+        "mkldnn_convolution": "convolutions, forward",
+        "native_batch_norm_backward": "batch normalisation, backward",
+        "native_batch_norm": "batch normalisation, forward",
+        "threshold_backward": "rectifier, backward",
+        "clamp_min_": "rectifier, forward",
+        "add_": "additions of shortcuts and gradients",
+    }
+    return kinds.get(name.removeprefix("aten::"), "all else")
+
+
+def _differences(ends: list[float]) -> list[float]:
+    return [after - before for before, after in itertools.pairwise(ends)][:-1]  # full batches only
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=6, help="timed steps of a contestant in a round")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--compile", action="store_true", help="time the compiled network as well")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    pixels, targets = synthetic(BATCH * (arguments.steps + 2))
+    contestants = {
+        "conventional": conventional(pixels, targets),
+        "ours, bce": ours("bce", pixels, targets),
+        "ours, plm": ours("plm", pixels, targets),
+    }
+    if arguments.compile:
+        contestants["ours, plm, compiled"] = ours("plm", pixels, targets, compiled=True)
+    medians: dict[str, list[float]] = {name: [] for name in contestants}
+    best = dict.fromkeys(contestants, float("inf"))
+    rates = []
+    with _quiet():
+        for number in range(arguments.rounds + 1):
+            rates.append(gemm_rate(seconds=0.3))
+            for name, run in contestants.items():
+                seconds = run()
+                if number:  # the first round warms up
+                    medians[name].append(statistics.median(seconds))
+                    best[name] = min(best[name], *seconds)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {arguments.rounds} rounds\n")
+    for name in contestants:
+        typical = statistics.median(medians[name])
+        print(f"{name:<20} {BATCH / typical:7.1f} images/s, best step {BATCH / best[name]:7.1f}")
+
+    def ratio(first: str, second: str) -> float:
+        pairs = zip(medians[first], medians[second], strict=True)
+        return statistics.median(theirs / ours for ours, theirs in pairs)
+
+    print(f"\nours over conventional   {ratio('ours, bce', 'conventional'):.2f}")
+    print(f"plm over bce             {ratio('ours, plm', 'ours, bce'):.3f}")
+    if arguments.compile:
+        print(f"compiled over eager      {ratio('ours, plm, compiled', 'ours, plm'):.2f}")
+    flops, rate = step_flops(build_model("resnet32", shape=(3, 32, 32), num_classes=10)), max(rates)
+    print(f"\nmatrix products          {rate / 1e9:.0f} GFLOP/s")
+    print(f"a training step reaches  {flops * BATCH / best['ours, bce'] / rate:.2f} of that")
+    parts = account(steps=4)
+    whole = sum(seconds for _, seconds in parts)
+    convolutions = sum(seconds for name, seconds in parts if name.startswith("convolutions"))
+    print(f"its convolutions alone   {flops * BATCH / convolutions / rate:.2f}\n\nwhere a step's time goes:")
+    for name, seconds in parts:
+        print(f"{100 * seconds / whole:6.1f} %  {name}")
+
+
+if __name__ == "__main__":
+    main()
