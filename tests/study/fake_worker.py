@@ -35,7 +35,13 @@ def main() -> None:
         if task["kind"] == "check":
             setting = task["setting"]
             if "missing" in (setting["data"], setting["options"].get("data_dir")):
-                emit({"event": "failed", "text": f"there is no data set called {setting['data']!r}"})
+                emit(
+                    {
+                        "event": "failed",
+                        "text": f"there is no data set called {setting['data']!r}",
+                        "of_data": True,
+                    }
+                )
                 continue
             emit({"event": "note", "text": "no training sample has the label b"})
             facts = {"source": {}, "classes": ["a", "b"], "single_label": False, "has_validation": True}

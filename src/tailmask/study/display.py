@@ -26,6 +26,8 @@ class Display:
         self._notes: set[str] = set()
         self._finished = self._number = 0
         self._labels: dict[PlannedRun, str] = {}
+        self._shares: dict[PlannedRun, float] = {}  # of their epochs, by runs that are being made
+        self._whole: Any = None
 
     def prepare(self) -> None:
         """Show that something is going on while nothing is trained yet."""
@@ -42,7 +44,6 @@ class Display:
         if self._console.is_terminal:
             self._progress = self._bars_of(require("rich.progress", extra="cli"))
             self._whole = self._progress.add_task(self.title, total=len(runs), completed=complete, state="")
-            self._shares: dict[PlannedRun, float] = {}
             self._progress.start()
 
     def step(self, run: PlannedRun, *, epochs: float, total: int, loss: float | None) -> None:

@@ -5,10 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tailmask.errors import UserError
+from tailmask.study.plan import Setting
+
 if TYPE_CHECKING:
     from tailmask.data.dataset import Dataset
 
-__all__ = ["DataFacts"]
+__all__ = ["DataError", "DataFacts", "load_data"]
+
+
+class DataError(UserError):
+    """The data of a setting cannot be loaded."""
+
+
+def load_data(setting: Setting) -> Dataset:
+    """The data of a setting; what goes wrong with them is a `DataError`."""
+    from tailmask.data import load
+
+    try:
+        return load(setting.data, setting.options)
+    except UserError as error:
+        raise DataError(str(error)) from error
 
 
 @dataclass(frozen=True)

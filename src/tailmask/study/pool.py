@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tailmask.errors import UserError
-from tailmask.study.facts import DataFacts
+from tailmask.study.facts import DataError, DataFacts
 from tailmask.study.plan import PlannedRun, Setting
 from tailmask.study.process import Events, Worker, num_cores, num_gpus
 from tailmask.training import Run
@@ -73,10 +73,10 @@ def num_missing(runs: Iterable[PlannedRun]) -> int:
 class Pool:
     """Worker processes, started with the first task and kept until the `with` block ends.
 
-    There are `jobs` of them, fewer where just `num_runs` runs are to be made.
-    The cores are shared out evenly: a run's number of threads depends on `jobs` alone, not on how many runs
-    are left, so that a study that is interrupted and gone on with gives the same numbers. An exception, an
-    interrupt too, stops the workers and leaves runs that can be gone on with.
+    There are `jobs` of them, fewer where just `num_runs` runs are to be made. The cores are shared out
+    evenly: a run's number of threads depends on `jobs` alone, not on how many runs are left, so that a study
+    that is interrupted and gone on with gives the same numbers. An exception, an interrupt too, stops the
+    workers and leaves runs that can be gone on with.
     """
 
     def __init__(self, jobs: int, *, num_runs: int | None = None) -> None:
@@ -101,11 +101,11 @@ class Pool:
             shutil.rmtree(self._logs, ignore_errors=True)
 
     def facts(self, settings: Iterable[Setting]) -> dict[Setting, DataFacts]:
-        """Facts about the data of the settings; data that cannot be loaded are a `UserError`."""
+        """Facts about the data of the settings; data that cannot be loaded are a `DataError`."""
         return self._check({setting: [] for setting in settings})
 
     def check(self, runs: Sequence[PlannedRun]) -> None:
-        """Fit every method to its data and look into every folder; what cannot work is a `UserError`."""
+        """Load the data, fit every method to them, look into every folder; raises what cannot work."""
         by_setting: dict[Setting, list[PlannedRun]] = {}
         for run in runs:
             by_setting.setdefault(run.setting, []).append(run)
@@ -119,7 +119,7 @@ class Pool:
         facts = {}
         for setting, result in zip(runs, self._dispatch(tasks, self._keep_note), strict=True):
             if (sentence := result.get("text")) is not None:
-                raise UserError(sentence)
+                raise DataError(sentence) if result.get("of_data") else UserError(sentence)
             facts[setting] = DataFacts.from_json(result["answer"])
         return facts
 

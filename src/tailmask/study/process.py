@@ -16,7 +16,6 @@ from typing import IO, Any, TypeAlias
 
 __all__ = ["Events", "Worker", "num_cores", "num_gpus"]
 
-
 COMMAND = (sys.executable, "-P", "-m", "tailmask.study.worker")
 
 Events: TypeAlias = "queue.Queue[tuple[Worker, dict[str, Any] | None]]"
@@ -28,14 +27,7 @@ class Worker:
     `task` is the number of the task that it is at, None where it is idle.
     """
 
-    def __init__(
-        self,
-        number: int,
-        events: queue.Queue[tuple[Worker, dict[str, Any] | None]],
-        *,
-        threads: int,
-        log: Path,
-    ) -> None:
+    def __init__(self, number: int, events: Events, *, threads: int, log: Path) -> None:
         self.number = number
         self.log = log
         self.task: int | None = None

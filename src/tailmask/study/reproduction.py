@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tailmask.errors import UserError, listing
 from tailmask.files import write_json, write_text
 from tailmask.study.extras import check_extras
+from tailmask.study.facts import DataError
 from tailmask.study.formats import RESULT
 from tailmask.study.machine import provenance
 from tailmask.study.markdown import render_markdown
@@ -125,8 +126,7 @@ def _make(
         listener.prepare()
     with Pool(choose_jobs(jobs, num_runs=len(planned)), num_runs=num_missing(planned)) as pool:
         with _data_hint(target, request):
-            pool.facts(run.setting for run in planned)
-        pool.check(planned)
+            pool.check(planned)
         return pool.make(planned, listener)
 
 
@@ -135,7 +135,7 @@ def _data_hint(target: str, request: Request) -> Iterator[None]:
     """Where the paper's data are not to be had, say that others will do."""
     try:
         yield
-    except UserError as error:
+    except DataError as error:
         if request.data is not None:
             raise
         raise UserError(f"{error}; or make {target} of other data, as in --data digits") from error

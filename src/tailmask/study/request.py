@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tailmask.data import DataOptions
 from tailmask.method import parse
-from tailmask.study.facts import DataFacts
+from tailmask.study.facts import DataFacts, load_data
 from tailmask.study.plan import Setting, distinct
 from tailmask.study.tables import Table
 from tailmask.training import Run
@@ -57,9 +57,7 @@ class Request:
 
     def facts(self, setting: Setting) -> DataFacts:
         """Facts about the data of a setting, which are loaded for it."""
-        from tailmask.data import load
-
-        return DataFacts.of(load(setting.data, setting.options))
+        return DataFacts.of(load_data(setting))
 
     def identity(self) -> dict[str, Any]:
         """What results must have in common to be one: all but the methods and imbalances that are trained."""

@@ -17,12 +17,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailmask.data import load
 from tailmask.data.dataset import Dataset
 from tailmask.errors import UserError
-from tailmask.study.facts import DataFacts
+from tailmask.study.facts import DataError, DataFacts, load_data
 from tailmask.study.plan import Setting
-from tailmask.training.config import RunConfig
 from tailmask.training.engine import Execution, build_module, describe, train
 from tailmask.training.folder import check_folder
 
@@ -85,7 +83,6 @@ class _Tasks:
             config = setting.config(run["method"], run["seed"])
             if config.name not in fitting:
                 build_module(config, dataset)
-                _check_groups(config, dataset)
                 fitting.add(config.name)
             check_folder(Path(run["folder"]), describe(config, dataset, world_size=1)["determines"])
         return DataFacts.of(dataset).to_json()
@@ -93,18 +90,25 @@ class _Tasks:
     def _load(self, setting: Setting) -> Dataset:
         if self.dataset is None or self.setting is None or not setting.shares_data(self.setting):
             self.dataset = None  # never two in memory
-            self.dataset, self.setting = load(setting.data, setting.options), setting
+            self.dataset, self.setting = load_data(setting), setting
         return self.dataset
 
 
-def _check_groups(config: RunConfig, dataset: Dataset) -> None:
-    evaluation = config.recipe.evaluation
-    for name, sizes in (("rarest", evaluation.rarest), ("frequent", evaluation.frequent)):
-        if max(sizes, default=0) > len(dataset.classes):
-            raise UserError(
-                f"the recipe's evaluation.{name} asks for {max(sizes)} classes, and there are "
-                f"{len(dataset.classes)}: set it, as in --set evaluation.{name}=[1]"
-            )
+def _explained(error: Exception) -> dict[str, Any]:
+    """The last event of a task that ended with an error."""
+    if isinstance(error, UserError) or (isinstance(error, ValueError) and _is_ours(error)):
+        return {"event": "failed", "text": str(error), "of_data": isinstance(error, DataError)}
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {error.filename}" if error.filename else ""
+        return {"event": "failed", "text": f"{error.strerror}{where}"}
+    traceback.print_exception(error)
+    return {"event": "broken", "text": f"{type(error).__name__}: {error}"}
+
+
+def _is_ours(error: ValueError) -> bool:
+    """Whether tailmask itself raised the error, about what a user handed over."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).startswith("tailmask.")
 
 
 def main() -> None:
@@ -129,11 +133,8 @@ def main() -> None:
             return
         except BrokenPipeError:  # the study is gone
             os._exit(1)
-        except UserError as error:
-            emit({"event": "failed", "text": str(error)})
         except Exception as error:
-            traceback.print_exc()
-            emit({"event": "broken", "text": f"{type(error).__name__}: {error}"})
+            emit(_explained(error))
         else:
             emit({"event": "done", "answer": answer})
         gc.collect()  # a trainer and its module refer to each other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tailmask.study.facts import load_data
 from tailmask.study.paper import load_paper
 from tailmask.study.plan import Setting
 from tailmask.study.request import Answer, FindRuns, Part, Request
@@ -22,10 +23,9 @@ class CountTarget:
 
     def answer(self, find: FindRuns) -> Answer:
         """The counts of the data as they are loaded."""
-        from tailmask.data import load
         from tailmask.data.statistics import summarize
 
-        dataset = load(self.setting.data, self.setting.options)
+        dataset = load_data(self.setting)
         splits = [summarize(split, dataset.classes) for split in (dataset.train, dataset.test)]
         is_paper = self.setting.data == "multimnist"
         paper = load_paper()["table7"] if is_paper else {}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tailmask.study.facts import load_data
 from tailmask.study.paper import load_paper
 from tailmask.study.plan import Setting
 from tailmask.study.request import Answer, FindRuns, Part, Request
@@ -73,10 +74,9 @@ class ImbalanceTarget:
 
     def answer(self, find: FindRuns) -> Answer:
         """ρ of the positives, and the spread of the ratios, for each way."""
-        from tailmask.data import load
         from tailmask.method import build_objective
 
-        train = load(self.setting.data, self.setting.options).train
+        train = load_data(self.setting).train
         negatives, positives = train.counts().double()
         rows = [Row("The data", _cells([_imbalance(positives.tolist(), negatives.tolist())]))]
         method = self.setting.config("bce+undersample", 0).method

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tailmask.study.facts import load_data
 from tailmask.study.plan import Setting
 from tailmask.study.request import Answer, FindRuns, Part, Request
 from tailmask.study.tables import Cell, Row, Table
@@ -119,11 +120,10 @@ def _counts(run: Run, setting: Setting, split: Literal["train", "test"]) -> Tens
         arrays = run.predictions()
         logits, targets = torch.from_numpy(arrays["test_logits"]), torch.from_numpy(arrays["test_targets"])
     else:
-        from tailmask.data import load
         from tailmask.training.evaluation import all_targets, predict
         from tailmask.training.weights import load_model
 
-        train = load(setting.data, setting.options).train
+        train = load_data(setting).train
         network, _ = load_model(run.folder / "model.safetensors", model=run.config["recipe"]["model"]["name"])
         logits, targets = predict(network, train), all_targets(train)
     known = targets >= 0

@@ -15,9 +15,8 @@ def statements(name: str, scores: Sequence[Scores], *, on_paper_data: bool) -> T
     """The statements about figure 4 (F1) or figure 8 (precision first) as a table of one column."""
     first, paper = scores[0], load_paper()[name]
     found = _figure4(first) if name == "figure4" else _figure8(first)
-    stated = {"improved_rarest", "difficult_gain", "precision_frequent_10_gain"} & paper.keys()
     rows = [
-        Row(label, (Cell(paper[key] if on_paper_data and key in stated else None, value),))
+        Row(label, (Cell(paper[key] if on_paper_data else None, value),))
         for key, (label, value) in found.items()
     ]
     return Table("What the paper says of the figure", "Statement", ("Value",), tuple(rows))

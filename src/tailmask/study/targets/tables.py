@@ -81,7 +81,7 @@ class TableTarget:
                 measured(own, paper=number) for own, number in zip(values, numbers, strict=True)
             ]
             rows.append(Row(_row_label(method, self.label), tuple(cells)))
-        caption = "In percent; K is the number of rarest classes"
+        caption = "In percent" + ("; K is the number of rarest classes" if "K=" in "".join(columns) else "")
         table = Table(caption, self.label, tuple(columns), tuple(rows))
         return Answer((table,), notes=(*self.notes, *self._drift()))
 
