@@ -69,6 +69,16 @@ def test_equal_differences_of_two_seeds_are_no_certainty() -> None:
     assert float(high - low) == pytest.approx(2 * 1.96 / math.sqrt(2), rel=0.05)
 
 
+def test_errors_of_one_seed_alone_are_counted_once() -> None:
+    # They are in the spread over seeds already: resampled test samples must not widen Student's interval.
+    generator = torch.Generator().manual_seed(0)
+    differences = torch.randn(10, 500, generator=generator, dtype=torch.float64)
+    noise = torch.randn(400, 10, 500, generator=generator, dtype=torch.float64)
+    low, high = interval(differences, differences + noise)
+    student = 2 * 2.262 * differences.std(dim=0) / math.sqrt(10)
+    assert float(((high - low) / student).median()) == pytest.approx(1.0, abs=0.08)
+
+
 def test_no_difference_at_all_is_an_interval_of_no_width() -> None:
     low, high = interval(torch.zeros(3, 1), torch.zeros(200, 3, 1))
     assert (float(low), float(high)) == (0.0, 0.0)

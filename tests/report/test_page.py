@@ -12,7 +12,7 @@ import torch
 
 from synthetic_runs import draw_logits, draw_targets, write_run
 from tailmask.analysis import compare_runs
-from tailmask.report import write_report
+from tailmask.report import sections, write_report
 from tailmask.report.page import GENERATOR, render_report
 from tailmask.training.run import Run
 
@@ -163,3 +163,18 @@ def test_page_is_written_whole(runs: list[Run], tmp_path: Path) -> None:
     write_report(runs, target, comparison=compare_runs(runs, resamples=100))
     assert GENERATOR in target.read_text(encoding="utf-8")[:1000]
     assert [path.name for path in target.parent.iterdir()] == ["report.html"]
+
+
+def test_very_many_classes_are_cut_to_those_that_changed_most(
+    runs: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sections, "MOST_CLASSES", 2)
+    comparison = compare_runs(runs, resamples=100)
+    data = sections.class_data(comparison, "plm")
+    most = sorted(
+        (gain for gain in comparison.class_gains if gain.method == "plm"),
+        key=lambda gain: -abs(gain.difference),
+    )[:2]
+    assert set(data["names"]) == {gain.name for gain in most}
+    assert len(data["methods"]["plm"]["low"]) == 2
+    assert sections.class_data(comparison, None)["names"] == list(comparison.classes[:2])

@@ -75,7 +75,7 @@ def render_report(
         gained=gained,
         lost=lost,
         footnote=footnote(comparison),
-        class_data=sections.class_data(comparison),
+        class_data=sections.class_data(comparison, lead),
         gain_name="recall" if comparison.single_label else "F1",
         pictures=draw_pictures(experiment, comparison, lead),
         runs=_runs(experiment),

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
+from tailmask.analysis.classes import by_frequency
 from tailmask.analysis.comparison import ClassGain, Comparison, Difference, row_name
 from tailmask.analysis.measures import describe, primary
 from tailmask.analysis.render import mean_text
@@ -24,6 +28,10 @@ __all__ = [
     "gains",
     "tiles",
 ]
+
+
+# More rows than a browser scrolls through with ease are left to --format json.
+MOST_CLASSES = 2000
 
 
 @dataclass(frozen=True)
@@ -145,31 +153,29 @@ def gains(comparison: Comparison, lead: str, *, number: int = 5) -> tuple[list[G
     return [_gain(each, scale) for each in gained], [_gain(each, scale) for each in lost]
 
 
-def class_data(comparison: Comparison) -> dict[str, Any]:
-    """All classes' values in percent, column by column, as the page's script takes them."""
-    import torch
+def class_data(comparison: Comparison, lead: str | None) -> dict[str, Any]:
+    """The classes' values in percent, column by column, as the page's script takes them.
 
-    order = class_groups(torch.tensor(comparison.train_positives))
-    groups = ["medium"] * len(comparison.classes)
-    for name in ("head", "tail"):
-        for index in order.get(name, torch.tensor([], dtype=torch.int64)).tolist():
-            groups[index] = name
-    methods: dict[str, Any] = {
-        method: {name: _percents(values) for name, values in by_metric.items()}
+    Of very many classes, those that changed most with the leading method, or else the most frequent ones.
+    """
+    groups = class_groups(torch.tensor(comparison.train_positives))
+    names = {int(index): name for name in ("head", "tail") for index in groups.get(name, ())}
+    moved = {gain.index: abs(gain.difference) for gain in comparison.class_gains if gain.method == lead}
+    shown = by_frequency(comparison.train_positives)
+    shown = sorted(sorted(shown, key=lambda index: -moved.get(index, 0.0))[:MOST_CLASSES])
+    methods = {
+        method: {name: _percents(values, shown) for name, values in by_metric.items()}
         for method, by_metric in comparison.class_values.items()
     }
-    for method in methods:
+    for method in {gain.method for gain in comparison.class_gains}:
         own = [gain for gain in comparison.class_gains if gain.method == method]
-        if own:
-            methods[method] |= {
-                name: _percents([getattr(gain, name) for gain in own])
-                for name in ("difference", "low", "high")
-            }
+        for name in ("difference", "low", "high"):
+            methods[method][name] = _percents([getattr(gain, name) for gain in own], shown)
     return {
-        "names": list(comparison.classes),
-        "train": list(comparison.train_positives),
-        "test": list(comparison.test_positives),
-        "groups": groups,
+        "names": [comparison.classes[index] for index in shown],
+        "train": [comparison.train_positives[index] for index in shown],
+        "test": [comparison.test_positives[index] for index in shown],
+        "groups": [names.get(index, "medium") for index in shown],
         "baseline": comparison.baseline,
         "methods": methods,
     }
@@ -201,5 +207,6 @@ def _bar(low: float, mean: float, high: float, scale: float, *, upward: bool = T
     return Bar(min(places), places[1], max(places))
 
 
-def _percents(values: Any) -> list[float | None]:
-    return [None if math.isnan(value) else round(100.0 * value, 1) for value in values]
+def _percents(values: Sequence[float], shown: Sequence[int]) -> list[float | None]:
+    chosen = (values[index] for index in shown)
+    return [None if math.isnan(value) else round(100.0 * value, 1) for value in chosen]
