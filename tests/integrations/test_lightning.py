@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -197,6 +198,14 @@ def test_epochs_without_validation_keep_their_ratios(package, tmp_path):
     assert module.criterion.num_steps == 2
 
 
+def test_validation_without_the_criterion_is_an_error(package, tmp_path):
+    module = make_module(package)
+    module.validation_step = lambda batch, batch_idx: None
+    trainer = make_trainer(package, tmp_path, callbacks=[PLMCallback(statistics="validation")])
+    with pytest.raises(ValueError, match="found nothing recorded"):
+        trainer.fit(module, *loaders(validation=True))
+
+
 def test_a_cut_epoch_gives_its_statistics_to_the_next_step(package, tmp_path):
     module = make_module(package, expected=True)
     trainer = make_trainer(package, tmp_path, max_epochs=-1, max_steps=NUM_BATCHES + 2)
@@ -222,6 +231,45 @@ def test_logs_ratios_and_divergences(package, tmp_path):
     assert logged["plm/ratio/2"] == ratio[2]
     assert {"plm/gap/0", "plm/divergence_negatives", "plm/divergence_positives"} <= logged.keys()
     torch.testing.assert_close(logged["plm/kept_negatives"], module.criterion.keep[0].mean())
+
+
+def test_a_module_with_two_criteria_has_two_callbacks(package, tmp_path):
+    module = make_module(package)
+    module.other = make_parts(rate=0.0)[1]
+    module.other.update(torch.zeros(8, 3), torch.ones(8, 3))
+    callbacks = [PLMCallback("criterion"), PLMCallback("other")]
+    trainer = make_trainer(package, tmp_path, callbacks=callbacks, max_epochs=1)
+    trainer.fit(module, *loaders())
+    assert trainer.callback_metrics["plm/criterion/ratio_min"] == module.criterion.target_ratio.min()
+    assert trainer.callback_metrics["plm/other/ratio_min"] == module.other.class_ratio.min()
+
+
+def test_an_interrupted_validation_leaves_no_trace(package, tmp_path):
+    module = make_module(package)
+
+    def interrupt(batch, batch_idx):
+        raise RuntimeError("interrupted")
+
+    module.validation_step = interrupt
+    callback = PLMCallback(statistics="validation")
+    trainer = make_trainer(package, tmp_path, callbacks=[callback], num_sanity_val_steps=0)
+    with pytest.raises(RuntimeError, match="interrupted"):
+        trainer.fit(module, *loaders(validation=True))
+    module.criterion(torch.zeros(8, 3, requires_grad=True), torch.ones(8, 3))
+    assert not module.criterion.counts.any()
+
+
+@pytest.mark.parametrize("missing", ["pytorch_lightning", "lightning.pytorch"])
+def test_one_of_the_packages_is_enough(monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    source = sys.modules[PLMCallback.__module__].__file__
+    alone = runpy.run_path(source)["PLMCallback"]
+    other = {"pytorch_lightning", "lightning.pytorch"} - {missing}
+    assert issubclass(alone, sys.modules[other.pop()].Callback)
+    monkeypatch.setitem(sys.modules, "pytorch_lightning", None)
+    monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
+    with pytest.raises(ValueError, match=r"pip install 'tailmask\[lightning\]'"):
+        runpy.run_path(source)
 
 
 def test_names_the_criterion_that_it_cannot_find(package, tmp_path):

@@ -12,7 +12,7 @@ __all__ = ["curves"]
 _MAX_CLASSES = 20
 
 
-def curves(update: RatioUpdate) -> dict[str, float]:
+def curves(update: RatioUpdate, prefix: str = "plm") -> dict[str, float]:
     """Numbers to plot: extremes and means over the classes, and up to 20 classes' own ratios and gaps.
 
     >>> ratio, gap = torch.tensor([0.5, 0.1]), torch.tensor([-1.0, 1.0])
@@ -34,4 +34,4 @@ def curves(update: RatioUpdate) -> dict[str, float]:
         for index, (ratio, gap) in enumerate(zip(update.target_ratio, update.gap, strict=True)):
             values |= {f"ratio/{index}": ratio, f"gap/{index}": gap}
     numbers = torch.stack(list(values.values())).tolist()  # one wait for the device
-    return {f"plm/{name}": number for name, number in zip(values, numbers, strict=True)}
+    return {f"{prefix}/{name}": number for name, number in zip(values, numbers, strict=True)}

@@ -48,7 +48,8 @@ class PLMCallback(Callback):
     early stopping) there is no step: its statistics are kept, in checkpoints too, for the next one.
 
     Args:
-        criterion: Name of the criterion in the module, such as "criterion"; None finds the only one.
+        criterion: Name of the criterion in the module; None finds the only one. A module with several has a
+            callback for each, whose values are logged as `plm/<name>/ratio_min` and so on.
         statistics: What moves the ratios: the outputs in "training", or those in "validation", where the
             callback records whatever `validation_step` passes to the criterion; `adapt="rate"` is meant for
             the latter. The last validation pass of an epoch counts; an epoch without one is not stepped.
@@ -68,7 +69,13 @@ class PLMCallback(Callback):
         self.statistics = statistics
         self._module: nn.Module | None = None
         self._is_due = False  # whether an epoch is complete that no step has followed
+        self._has_validated = False  # since the last step
         self._recording: Any = None
+
+    @property
+    def state_key(self) -> str:
+        """Where checkpoints keep the callback's state: one place for each criterion."""
+        return "PLMCallback" if self.name is None else f"PLMCallback[{self.name}]"
 
     @property
     def criterion(self) -> PartialLabelMasking:
@@ -82,8 +89,9 @@ class PLMCallback(Callback):
         self._module = pl_module
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Let the criterion's statistics come from where they were asked from."""
-        self.criterion.record = self.statistics == "training"
+        """Leave the outputs in training unrecorded where those in validation are to move the ratios."""
+        criterion = self.criterion
+        criterion.record = criterion.record and self.statistics == "training"
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
@@ -112,24 +120,36 @@ class PLMCallback(Callback):
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """End the recording."""
         if self._recording is not None:
-            self._recording.remove()
-            self._recording = None
+            self._has_validated = True
+        self._end_recording()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """End a recording that an interrupt has cut short."""
+        self._end_recording()
 
     def state_dict(self) -> dict[str, Any]:
         """The criterion's statistics summed over ranks, all of which Lightning lets enter here."""
-        return {"criterion": ResumableState(self.criterion).state_dict(), "is_due": self._is_due}
+        state = ResumableState(self.criterion).state_dict()
+        return {"criterion": state, "is_due": self._is_due, "has_validated": self._has_validated}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the statistics, on rank 0 alone; Lightning has restored the module before."""
         ResumableState(self.criterion).load_state_dict(state_dict["criterion"])
         self._is_due = state_dict["is_due"]
+        self._has_validated = state_dict["has_validated"]
+
+    def _end_recording(self) -> None:
+        if self._recording is not None:
+            self._recording.remove()
+            self._recording = None
 
     def _step(self, pl_module: LightningModule) -> None:
         self._is_due = False
-        criterion = self.criterion
-        if self.statistics == "validation" and not criterion.summed_statistics()[0].any():
-            return  # no validation in this epoch
-        pl_module.log_dict(curves(criterion.step()), sync_dist=True)
+        if self.statistics == "validation" and not self._has_validated:
+            return
+        self._has_validated = False
+        prefix = "plm" if self.name is None else f"plm/{self.name}"
+        pl_module.log_dict(curves(self.criterion.step(), prefix), sync_dist=True)
 
 
 def _record(criterion: PartialLabelMasking, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
