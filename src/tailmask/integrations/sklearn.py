@@ -119,7 +119,9 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         X, y = self._validate(X, y, reset=True)
         labels = Labels.of(y)
-        rows = self._weigh(X, labels.encode(y), sample_weight)
+        rows = Rows(X, labels.encode(y), None)
+        if sample_weight is not None:
+            rows = rows.weighted(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
         generator = self._start(labels)
         held = None
         if self._needs_held_out_rows():
@@ -139,13 +141,14 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError('early_stopping, thresholds="tuned" and adapt="rate" hold rows out: call fit')
         is_first = not hasattr(self, "_training")
         X, y = self._validate(X, y, reset=is_first)
-        labels = (
-            Labels.of(y if classes is None or is_multilabel(y) else classes) if is_first else self._labels
-        )
-        rows = self._weigh(X, labels.encode(y), sample_weight)
+        # Weights in any case, so that the class counts of calls with and without them add up.
+        weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         if is_first:
+            labels = Labels.of(y if classes is None or is_multilabel(y) else classes)
+            rows = Rows(X, labels.encode(y), None).weighted(weights)
             self._training = self._begin(rows, self._start(labels))
         else:
+            rows = Rows(X, self._labels.encode(y), None).weighted(weights)
             self._training.add_class_counts(rows.class_counts())
         self._training.run_epoch(rows)
         return self._finish(None)
@@ -192,11 +195,6 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = validate_data(self, X, **options)  # scikit-learn would refuse labels that are unknown
         check_consistent_length(X, y)
         return X, y
-
-    def _weigh(self, X: Any, targets: Tensor, sample_weight: Any) -> Rows:
-        if sample_weight is None:
-            return Rows(X, targets, None)
-        return Rows.weighted(X, targets, _check_sample_weight(sample_weight, X, ensure_non_negative=True))
 
     def _needs_held_out_rows(self) -> bool:
         return bool(self.early_stopping or self.thresholds == "tuned" or self.adapt == "rate")

@@ -29,14 +29,13 @@ class Rows(NamedTuple):
     targets: Tensor  # (N, C) 0, 1, and −1 where unknown
     weights: Tensor | None  # (N,)
 
-    @classmethod
-    def weighted(cls, features: Any, targets: Tensor, weights: Any) -> Rows:
-        """Rows with weights scaled to a mean of one; those with the weight zero are left out."""
+    def weighted(self, weights: Any) -> Rows:
+        """The rows with weights, scaled to a mean of one; those with the weight zero are left out."""
         weights = torch.as_tensor(weights, dtype=torch.float64)
         index = weights.nonzero().flatten()
         if not len(index):
             raise ValueError("sample_weight must have a number above 0, got only zeros")
-        return cls(features, targets, (weights / weights[index].mean()).float()).at(index)
+        return self._replace(weights=(weights / weights[index].mean()).float()).at(index)
 
     def at(self, index: Tensor) -> Rows:
         """The rows with these indices."""
