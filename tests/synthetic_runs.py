@@ -68,6 +68,8 @@ def write_run(
     num_classes = targets.shape[1]
     positives = list(train_positives or long_tail(num_classes))
     names = tuple(classes or (f"class {c}" for c in range(num_classes)))
+    epochs = [f"schedule.epochs={num_epochs}", "schedule.milestones=[]", "schedule.factors=[]"]
+    fields = [*epochs, *fields]
     config = configure(data, method, recipe="digits", seed=seed, budget=budget, fields=fields)
     dataset = Dataset(
         name=data,
@@ -80,7 +82,7 @@ def write_run(
         source={"name": data, "data_seed": data_seed},
     )
     begin_session(folder, describe(config, dataset, world_size=1), epochs_done=0, threads=1)
-    for epoch in range(num_epochs):
+    for epoch in range(config.recipe.schedule.epochs):
         record = _record(epoch, masks=config.method.masking is not None, counts=dataset.train.counts())
         append_record(folder / "history.jsonl", record)
     if not complete:

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from synthetic_runs import draw_logits, draw_targets, write_run
-from tailmask.analysis import compare_runs
-from tailmask.report import sections, write_report
+from tailmask.analysis import arrange, compare_runs
+from tailmask.analysis.outputs import read_outputs
+from tailmask.report import history, sections, write_report
 from tailmask.report.page import GENERATOR, render_report
 from tailmask.training.run import Run
 
@@ -178,3 +179,59 @@ def test_very_many_classes_are_cut_to_those_that_changed_most(
     assert set(data["names"]) == {gain.name for gain in most}
     assert len(data["methods"]["plm"]["low"]) == 2
     assert sections.class_data(comparison, None)["names"] == list(comparison.classes[:2])
+
+
+@pytest.mark.parametrize(("num_classes", "num_epochs", "share"), [(1, 1, 0.3), (2, 1, 0.0), (3, 2, 1.0)])
+@pytest.mark.filterwarnings("error")
+def test_hardly_any_data(tmp_path: Path, num_classes: int, num_epochs: int, share: float) -> None:
+    targets = draw_targets(20, num_classes, share=share)  # also no class that is ever present, or absent
+    runs = [
+        write_run(
+            tmp_path / method,
+            method,
+            0,
+            logits=draw_logits(targets, seed=place),
+            targets=targets,
+            num_epochs=num_epochs,
+            fields=["evaluation.rarest=[]", "evaluation.frequent=[]"],
+        )
+        for place, method in enumerate(("bce", "plm"))
+    ]
+    page = render_report(runs, comparison=compare_runs(runs, resamples=100))
+    Outline(page)
+    assert "nan" not in page.partition("<main")[2].partition("<footer")[0].lower()
+
+
+GARBAGE = (None, [], {}, "x", -1, 0.5, True, [[1]], {"a": {"b": []}})
+
+
+def is_refused(run: Run) -> bool:
+    """Whether reading the run's folder raises a `ValueError`, which users are shown; others pass."""
+    try:
+        arrange([run])
+        read_outputs(run).evaluation()
+        history.losses([run])
+        history.seconds(run)
+        history.ratios([run])
+        history.divergences([run])
+    except ValueError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", ["run.json", "history.jsonl"])
+def test_broken_fields_are_told_in_a_sentence(tmp_path: Path, name: str) -> None:
+    run = write_runs(tmp_path, ("plm",))[0]
+    path = run.folder / name
+    lines = path.read_text(encoding="utf-8").splitlines()
+    record = json.loads(lines[0] if name == "history.jsonl" else "\n".join(lines))
+    rest = lines[1:] if name == "history.jsonl" else []
+    assert not is_refused(Run(run.folder))
+    refused = set()
+    for field in record:
+        for garbage in GARBAGE:
+            path.write_text("\n".join([json.dumps(record | {field: garbage}), *rest]), encoding="utf-8")
+            if is_refused(Run(run.folder)):
+                refused.add(field)
+    read = {"run.json": {"method", "recipe", "classes", "train_counts"}, "history.jsonl": {"loss", "ratio"}}
+    assert read[name] <= refused

@@ -85,7 +85,7 @@ def arrange(runs: Sequence[Run], *, baseline: str | None = None) -> Experiment:
 # The files' digests say what was read; where they lay may differ.
 _PLACES = ("data.path", "data.notes")
 
-_FIELDS: dict[str, type | tuple[type, ...]] = {
+_KINDS: dict[str, type | tuple[type, ...]] = {
     "name": str,
     "method": str,
     "seed": int,
@@ -101,14 +101,25 @@ _FIELDS: dict[str, type | tuple[type, ...]] = {
 
 def _check_complete(run: Run) -> None:
     config = run.config
-    for name, kind in _FIELDS.items():
-        if not isinstance(config.get(name), kind):
+    for name, kind in _KINDS.items():
+        if not isinstance(config.get(name), kind) or not _holds(name, config):
             raise UserError(f"{run.folder}/run.json has no valid {name!r}: was it written by tailmask?")
     if not run.is_complete:
         raise UserError(
             f"{run.folder} is not complete: finish it with the `tailmask train` command that began it, "
             "which resumes after the last finished epoch"
         )
+
+
+def _holds(name: str, config: dict[str, Any]) -> bool:
+    """Whether a field of the right kind has what is read of it later."""
+    value = config[name]
+    if name == "recipe":
+        return isinstance(value.get("schedule"), dict) and isinstance(value.get("evaluation"), dict)
+    if name == "train_counts":
+        rows = [row for row in value if isinstance(row, list) and len(row) == len(config["classes"])]
+        return len(rows) == len(value) == 2 and all(type(number) is int for row in rows for number in row)
+    return name != "classes" or all(isinstance(each, str) for each in value)
 
 
 def _setting(run: Run) -> dict[str, Any]:

@@ -8,10 +8,13 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from tailmask.calibration import apply_prior_shift
 from tailmask.errors import UserError
 from tailmask.method import parse
 from tailmask.method.parts import LDAM
 from tailmask.metrics import Evaluation
+from tailmask.training.fields import from_mapping
+from tailmask.training.recipe import EvaluationRecipe
 from tailmask.training.run import Run
 from tailmask.training.weights import read_description
 
@@ -50,12 +53,13 @@ class Outputs:
     def evaluation(self, decision: Decision = "default") -> Evaluation:
         """The outputs ready to be measured, decided in one of the ways that are offered."""
         config = self.run.config
-        recipe = config["recipe"]["evaluation"]
-        logits, thresholds = self.logits, recipe["threshold"]
+        recipe = from_mapping(EvaluationRecipe, config["recipe"]["evaluation"], path="evaluation.")
+        logits = self.logits
+        thresholds: float | Tensor = recipe.threshold
         if decision == "tuned thresholds" and self.thresholds is not None:
             thresholds = self.thresholds
         elif decision == "prior shift" and self.prior_shift is not None:
-            logits = logits + self.prior_shift
+            logits = apply_prior_shift(logits, self.prior_shift)
         return Evaluation(
             logits,
             self.targets,
@@ -63,8 +67,8 @@ class Outputs:
             thresholds=thresholds,
             activation=self.activation,
             single_label=config["single_label"],
-            rarest=recipe["rarest"],
-            frequent=recipe["frequent"],
+            rarest=recipe.rarest,
+            frequent=recipe.frequent,
         )
 
 
@@ -72,10 +76,11 @@ def read_outputs(run: Run) -> Outputs:
     """The test outputs in a run folder, checked for their shape."""
     path = run.folder / "predictions.npz"
     arrays = run.predictions()
-    shape = (len(arrays.get("test_targets", ())), len(run.config["classes"]))
-    for name in ("test_logits", "test_targets"):
-        if name not in arrays or arrays[name].shape != shape:
-            raise UserError(f"{path} must hold {name} for {shape[1]} classes: was it written by tailmask?")
+    num_classes = len(run.config["classes"])
+    shape = (max(1, len(arrays.get("test_targets", ()))), num_classes)
+    for name, kind in (("test_logits", "float32"), ("test_targets", "int8")):
+        if name not in arrays or arrays[name].shape != shape or arrays[name].dtype != kind:
+            raise UserError(f"{path} must hold {name} for {num_classes} classes: was it written by tailmask?")
     thresholds, shift = _fitted(run)
     return Outputs(
         run,

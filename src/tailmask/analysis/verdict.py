@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -149,7 +150,7 @@ def _against_thresholds(comparison: Comparison, lead: str, *, gained: bool) -> l
 
 def _ranking(comparison: Comparison, lead: str) -> list[str]:
     difference = comparison.difference(lead, "ap")
-    if difference is None:
+    if difference is None or math.isnan(difference.mean):
         return []
     return [f"{_clause(comparison, difference, 'Average precision, which no threshold changes,')}."]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from tailmask.errors import UserError
 from tailmask.functional import histogram
 from tailmask.training.run import Run
 
-__all__ = ["divergences", "losses", "output_counts", "ratios"]
+__all__ = ["divergences", "losses", "output_counts", "ratios", "seconds"]
 
 NUM_BINS = 10
 
@@ -24,15 +23,22 @@ def losses(runs: Iterable[Run]) -> list[list[float]]:
     return [_column(run, "loss").tolist() for run in runs]
 
 
+def seconds(run: Run) -> float:
+    """How long the run's epochs took together."""
+    return float(_column(run, "seconds").sum())
+
+
 def ratios(runs: Iterable[Run]) -> NDArray[np.float64]:
     """Target ratios by epoch, (T, C): the geometric mean over the runs."""
-    means: NDArray[np.float64] = np.exp(np.mean([np.log(_column(run, "ratio")) for run in runs], axis=0))
+    columns = [np.log(_column(run, "ratio", _num_classes(run))) for run in runs]
+    means: NDArray[np.float64] = np.exp(np.mean(columns, axis=0))
     return means
 
 
 def divergences(runs: Iterable[Run]) -> NDArray[np.float64]:
     """Divergences D⁻ and D⁺ by epoch, (T, 2, C): the mean over the runs."""
-    means: NDArray[np.float64] = np.mean([_column(run, "divergence") for run in runs], axis=0)
+    columns = [_column(run, "divergence", 2, _num_classes(run)) for run in runs]
+    means: NDArray[np.float64] = np.mean(columns, axis=0)
     return means
 
 
@@ -49,11 +55,16 @@ def output_counts(runs: Iterable[Run], chosen: Sequence[int]) -> NDArray[np.int6
     return counts
 
 
-def _column(run: Run, name: str) -> NDArray[np.float64]:
-    """One field of all epochs; what was not defined is NaN."""
+def _num_classes(run: Run) -> int:
+    return len(run.config["classes"])
+
+
+def _column(run: Run, name: str, *shape: int) -> NDArray[np.float64]:
+    """One field of all epochs, (T, *shape); what was not defined is NaN."""
     try:
-        values: list[Any] = [record[name] for record in run.history]
-        column: NDArray[np.float64] = np.array(values, dtype=np.float64)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{run.folder}/history.jsonl has no valid {name!r} in every epoch") from error
+        column: NDArray[np.float64] = np.array([record[name] for record in run.history], dtype=np.float64)
+    except (KeyError, TypeError, ValueError):
+        column = np.empty(0)
+    if column.shape != (run.config["recipe"]["schedule"].get("epochs"), *shape):
+        raise UserError(f"{run.folder}/history.jsonl has no valid {name!r} of every epoch")
     return column

@@ -16,7 +16,7 @@ from tailmask.analysis.render import footnote
 from tailmask.analysis.verdict import lead_method, verdict
 from tailmask.errors import require
 from tailmask.files import write_text
-from tailmask.report import sections
+from tailmask.report import history, sections
 from tailmask.report.pictures import draw_pictures
 from tailmask.training.run import Run
 
@@ -80,7 +80,8 @@ def render_report(
         pictures=draw_pictures(experiment, comparison, lead),
         runs=_runs(experiment),
         recipe=_recipe(experiment.config),
-        config=experiment.config,
+        epochs=experiment.config["recipe"]["schedule"]["epochs"],
+        environment=_environment(experiment.config),
     )
     return page
 
@@ -109,16 +110,14 @@ def _runs(experiment: Experiment) -> list[dict[str, Any]]:
     found = []
     for method, by_seed in experiment.runs.items():
         for seed, run in by_seed.items():
-            history = run.history
             found.append(
                 {
                     "method": method,
                     "full_name": run.config["method"],
                     "seed": seed,
-                    "epochs": len(history),
-                    "minutes": sum(float(record.get("seconds") or 0.0) for record in history) / 60,
+                    "minutes": history.seconds(run) / 60,
                     "folder": str(run.folder),
-                    "commit": (run.config.get("commit") or "–")[:10],
+                    "commit": str(run.config.get("commit") or "–")[:10],
                 }
             )
     return found
@@ -132,6 +131,12 @@ def _recipe(config: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
         for section, table in tables.items()
         if isinstance(table, dict) and table
     }
+
+
+def _environment(config: dict[str, Any]) -> dict[str, str]:
+    versions = config.get("versions")
+    found = {name: str(value) for name, value in versions.items()} if isinstance(versions, dict) else {}
+    return found | {"machine": str(config.get("machine", "–"))}
 
 
 def _value(value: Any) -> str:

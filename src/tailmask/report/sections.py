@@ -90,7 +90,7 @@ def tiles(comparison: Comparison, lead: str) -> list[Tile]:
     names = [*primary(single_label=comparison.single_label), "ap"]
     names.append("error" if comparison.single_label else "exact_match")
     found = [(name, comparison.difference(lead, name)) for name in names]
-    shown = [(name, difference) for name, difference in found if difference is not None]
+    shown = [(name, each) for name, each in found if each is not None and not math.isnan(each.mean)]
     scale = max((max(abs(each.low), abs(each.high)) for _, each in shown), default=1.0)
     return [
         Tile(

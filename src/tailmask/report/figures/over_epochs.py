@@ -89,7 +89,7 @@ def loss_curves(losses: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
         ends.append((values.mean(axis=0)[-1], method, colour))
     axes.set_ylabel("training loss")
     axes.set_xlabel("epoch")
-    _epochs(axes)
+    _epochs(axes, len(epochs))
     _label_ends(axes, ends)
     return figure
 
@@ -107,7 +107,7 @@ def _class_lines(
     for index, colour in zip(chosen, colours, strict=True):
         axes.plot(epochs, values[:, index], color=colour)
         ends.append((values[-1, index], shorten(classes[index], 18), colour))
-    _epochs(axes)
+    _epochs(axes, len(epochs))
     _label_ends(axes, ends)
 
 
@@ -175,8 +175,8 @@ def _logarithmic(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
 
 
-def _epochs(axes: Axes) -> None:
+def _epochs(axes: Axes, number: int) -> None:
     ticker = require("matplotlib.ticker", extra="cli")
     axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=8))
-    axes.margins(x=0.0)
+    axes.margins(x=0.0 if number > 1 else 0.05)
     axes.spines["bottom"].set_color(MUTED)

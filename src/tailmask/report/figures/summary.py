@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def differences(comparison: Comparison, *, methods: Sequence[str] | None = None)
         colour = SERIES[(place + 1) % len(SERIES)]
         for line, name in enumerate(names):
             found = comparison.difference(method, name)
-            if found is None:
+            if found is None or math.isnan(found.mean):
                 continue
             sign = 100.0 if describe(name).higher_is_better else -100.0
             low, high = sorted((sign * found.low, sign * found.high))
