@@ -183,12 +183,13 @@ def only_pairs(*, shape, num_classes):
 
 @pytest.mark.parametrize("factory", ["undecided", "only_pairs"])
 @pytest.mark.parametrize("name", ["m.onnx", "m.pt2"])
-def test_a_network_that_cannot_be_exported(factory, name, tmp_path):
+def test_a_network_that_cannot_be_exported(factory, name, tmp_path, capfd):
     model = f"{__name__}:{factory}"
     file = random_model(tmp_path / "own.safetensors", model={"name": model})
     with pytest.raises(UserError, match="the network cannot be exported to") as caught:
         export_model(file, tmp_path / name, model=model)
     assert "\n" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")
     assert [path.name for path in tmp_path.iterdir()] == ["own.safetensors"]
 
 

@@ -20,6 +20,7 @@ from torch import nn
 from tailmask.data.image_encoder import ImageEncoder
 from tailmask.errors import UserError
 from tailmask.inference import Predictor, write_predictions
+from tailmask.inference.formats import Piece
 
 
 def read(path: Path) -> list[dict]:
@@ -167,36 +168,43 @@ def test_odd_names_survive_every_format(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
-def test_batches_are_taken_one_by_one_and_let_go(suffix, tmp_path):
-    alive: list[weakref.ref] = []
-    most = 0
+def test_batches_are_taken_one_by_one_and_let_go(suffix, tmp_path, monkeypatch):
+    alive: dict[str, list[weakref.ref]] = {"inputs": [], "pieces": []}
+    most = dict.fromkeys(alive, 0)
 
-    class Watch(nn.Module):
+    def watch(kind, value):
+        alive[kind].append(weakref.ref(value))
+        most[kind] = max(most[kind], sum(reference() is not None for reference in alive[kind]))
+
+    def watched_piece(*arguments):
+        piece = Piece(*arguments)
+        watch("pieces", piece)
+        return piece
+
+    class Network(nn.Module):
         def forward(self, inputs):
-            nonlocal most
-            alive.append(weakref.ref(inputs))
-            most = max(most, sum(reference() is not None for reference in alive))
+            watch("inputs", inputs)
             return inputs[:, :2]
 
+    monkeypatch.setattr("tailmask.inference.table.Piece", watched_piece)
     encoder = MadeInputs([torch.randn(5, 3) for _ in range(20)], [])
-    predictor = predictor_of(encoder, Watch())
     ahead = []
     write_predictions(
-        predictor,
+        predictor_of(encoder, Network()),
         tmp_path,
         tmp_path / f"out{suffix}",
         progress=lambda number: ahead.append(len(encoder.taken) - number // 5),
     )
-    assert len(ahead) == 20
+    assert len(alive["pieces"]) == len(ahead) == 20
     assert max(ahead) == 0  # no batch is asked for before the last one was handed on
-    assert most <= 2
+    assert most["inputs"] <= 2
+    assert most["pieces"] <= 3
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
-@pytest.mark.parametrize(("suffix", "size"), [(".parquet", 10_000), (".jsonl", 1000)])
-def test_memory_does_not_grow_with_the_output(suffix, size, tmp_path, monkeypatch):
+def test_parquet_is_written_before_the_last_row_is_there(tmp_path, monkeypatch):
     monkeypatch.setattr("tailmask.inference.formats.GROUP_NUMBERS", 2**20)
-    num_pieces, num_classes = 30, 120  # 144 and 14 MB of probabilities
+    num_pieces, size, num_classes = 30, 10_000, 120  # 144 MB of probabilities
 
     class Endless(MadeInputs):
         def batches(self, path, batch_size):
@@ -205,16 +213,16 @@ def test_memory_does_not_grow_with_the_output(suffix, size, tmp_path, monkeypatc
     def resident():
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    classes = tuple(f"class {number}" for number in range(num_classes))
     network = nn.Linear(3, num_classes)
     nn.init.constant_(network.bias, -5.0)  # few labels
+    classes = tuple(f"class {number}" for number in range(num_classes))
     predictor = predictor_of(Endless([], []), network, classes=classes)
     memory = []
     write_predictions(
-        predictor, tmp_path, tmp_path / f"out{suffix}", progress=lambda _: memory.append(resident())
+        predictor, tmp_path, tmp_path / "out.parquet", progress=lambda _: memory.append(resident())
     )
     half = memory[num_pieces // 2 :]
-    in_half = size * len(half) * num_classes * 4  # bytes of probabilities
+    in_half = size * len(half) * num_classes * 4  # bytes
     assert max(half) - half[0] < in_half / 2
 
 
