@@ -153,7 +153,7 @@ class AdaptiveRatio(ExactBuffers):
         logits, known = batch.logits.detach(), batch.known
         targets = batch.targets.int() if known is None else batch.targets
         if torch.compiler.is_compiling() or logits.numel() <= _BLOCK:
-            self.counts += functional.histogram(logits.sigmoid(), targets, self.num_bins, known=known)
+            self.counts.add_(functional.histogram(logits.sigmoid(), targets, self.num_bins, known=known))
         else:  # class by class within a block, whose temporaries stay in the processor's cache
             for start in range(0, self.num_classes, width := max(1, _BLOCK // len(logits))):
                 block = slice(start, start + width)
