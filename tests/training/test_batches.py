@@ -9,11 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from tailmask.data.dataset import Split
 from tailmask.errors import UserError
-from tailmask.training.batches import Batches, Shard, loader
+from tailmask.training.batches import Batches, Shard, Workers, loader
 from tailmask.training.evaluation import predict, validation_metrics
 from tailmask.training.placement import Placement
 
@@ -86,11 +85,23 @@ def test_files_on_disk_go_through_workers_with_the_same_result() -> None:
     in_memory = Batches(make(10), torch.arange(10), **arguments)
     assert loader(in_memory) is in_memory
     workers = loader(Batches(make(10, on_disk=True), torch.arange(10), **arguments))
-    assert isinstance(workers, DataLoader)
+    assert isinstance(workers, Workers) and len(workers) == len(in_memory)
     for ours, theirs in zip(in_memory, workers, strict=True):
         assert ours.inputs.equal(theirs.inputs)
         assert ours.targets.equal(theirs.targets)
         assert ours.scale == theirs.scale
+
+
+class Broken(Noisy):
+    def batch(self, index: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        raise UserError(f"cat.png, image {int(index[0])}, is no image: remove it")
+
+
+def test_a_mistake_found_by_a_worker_arrives_as_its_sentence() -> None:
+    split = Split(Broken(10, on_disk=True), torch.ones(10, 3, dtype=torch.int8))
+    with pytest.raises(UserError) as caught:
+        list(loader(Batches(split, torch.arange(4, 10), batch_size=5)))
+    assert str(caught.value) == "cat.png, image 4, is no image: remove it"
 
 
 def test_images_come_in_the_layout_that_convolutions_want() -> None:

@@ -11,9 +11,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from tailmask.data.dataset import Split
+from tailmask.errors import UserError
 from tailmask.method.seeds import generator
 
-__all__ = ["Batch", "Batches", "Shard", "loader"]
+__all__ = ["Batch", "Batches", "Shard", "Workers", "loader"]
 
 
 class Shard(NamedTuple):
@@ -90,9 +91,41 @@ class Batches(Dataset[Batch]):
 
 def loader(batches: Batches) -> Any:
     """What to iterate over: the batches themselves, or workers that decode them where they come from disk."""
-    if not batches.split.on_disk:
-        return batches
-    workers = min(
-        8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    return DataLoader(batches, batch_size=None, num_workers=workers)
+    return Workers(batches) if batches.split.on_disk else batches
+
+
+class Workers:
+    """Batches made by worker processes, one for each core, in order.
+
+    A user's mistake, such as an image file that is broken, leaves a worker as the sentence that it is: torch
+    would wrap it into its own traceback.
+    """
+
+    def __init__(self, batches: Batches) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        for made in DataLoader(_Returned(self.batches), batch_size=None, num_workers=min(8, cores)):
+            if isinstance(made, UserError):
+                raise made
+            yield made
+
+
+class _Returned(Dataset[Batch | UserError]):
+    """The batches, or the mistakes found in making them, handed back rather than raised."""
+
+    def __init__(self, batches: Batches) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, number: int) -> Batch | UserError:
+        try:
+            return self.batches[number]
+        except UserError as error:
+            return error
