@@ -2,8 +2,8 @@
 
     python benchmarks/loss.py [--seconds 2] [--no-compile] [--resnet]
 
-One thread, the contestants interleaved in one run, a few calls a turn, best of many. `port` is a straightforward PLM that keeps
-its histograms with `np.histogram`, class by class. Ratios are what counts: absolute times are this machine's.
+One thread, the contestants interleaved in one run, a few calls a turn, best of many. `port` is a PLM that
+keeps its histograms with `np.histogram`, class by class. Ratios are what counts, not the absolute times.
 """
 
 from __future__ import annotations
