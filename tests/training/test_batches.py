@@ -85,7 +85,8 @@ def test_files_on_disk_go_through_workers_with_the_same_result() -> None:
     in_memory = Batches(make(10), torch.arange(10), **arguments)
     assert loader(in_memory) is in_memory
     workers = loader(Batches(make(10, on_disk=True), torch.arange(10), **arguments))
-    assert isinstance(workers, Workers) and len(workers) == len(in_memory)
+    assert isinstance(workers, Workers)
+    assert len(workers) == len(in_memory)
     for ours, theirs in zip(in_memory, workers, strict=True):
         assert ours.inputs.equal(theirs.inputs)
         assert ours.targets.equal(theirs.targets)
