@@ -31,6 +31,8 @@ _NAMES = {
 _LOWER_IS_BETTER = ("error", "hamming_loss", "ranking_loss", "ece", "brier")
 _GROUPED = re.compile(r"(precision|recall|f1|ap|error)_(head|medium|tail|rarest_(\d+)|frequent_(\d+))")
 _AT = re.compile(r"(precision|ndcg)_at_(\d+)")
+_MULTI_LABEL = ("precision", "recall", "ap", "exact_match")
+_RANKING = ("precision_at_3", "ndcg_at_3", "ranking_loss")  # what no threshold changes
 _ORDER = ("f1", "precision", "recall", "ap", "error_balanced", "error")
 
 
@@ -97,7 +99,7 @@ def headline(names: Iterable[str], *, single_label: bool) -> list[str]:
     names = list(names)
     main = "error" if single_label else "f1"
     first = [*primary(single_label=single_label), f"{main}_medium", f"{main}_head"]
-    last = ["error", "ap"] if single_label else ["precision", "recall", "ap", "exact_match"]
+    last = ["error", "ap"] if single_label else [*_MULTI_LABEL, *_RANKING]
     rarest = [name for name in names if re.fullmatch(rf"({main}|recall)_rarest_\d+", name)]
     if single_label:
         rarest = [name for name in rarest if not name.startswith("recall")]
