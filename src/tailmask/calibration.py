@@ -145,10 +145,16 @@ class Calibration:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Calibration:
         """The calibration that `to_json` wrote."""
-        missing = {"prior_shift", "thresholds"} - value.keys()
+        missing = {"prior_shift", "thresholds"} - (value.keys() if isinstance(value, dict) else set())
         if missing:
             raise ValueError(f"a calibration needs prior_shift and thresholds, got none of {sorted(missing)}")
-        return cls(torch.tensor(value["prior_shift"]), torch.tensor(value["thresholds"]))
+        try:
+            shift, thresholds = (
+                torch.tensor(value[name], dtype=torch.float32) for name in ("prior_shift", "thresholds")
+            )
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise ValueError(f"prior_shift and thresholds must be lists of numbers: {error}") from error
+        return cls(shift, thresholds)
 
 
 def _check(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -149,9 +149,9 @@ def _table(run: Run) -> Table:
         ]
         table.add_row(label, *(_percent(value) for value in values))
     overall = ("error",) if run.config["single_label"] else ("exact_match", "micro_f1", "sample_f1")
-    caption = [f"{name.replace('_', ' ')} {_percent(summary[name])}" for name in overall]
+    caption = [f"{name.replace('_', ' ')} {_percent(summary.get(name))}" for name in overall]
     if "test_tuned" in run.metrics:
-        tuned = run.metrics["test_tuned"]["summary"]["f1"]
+        tuned = run.metrics["test_tuned"]["summary"].get("f1")
         caption.append(f"f1 with thresholds tuned on validation {_percent(tuned)}")
     table.caption = "in %: " + ", ".join(caption)
     table.caption_justify = "left"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,13 +125,16 @@ class ArrayEncoder(Encoder):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ArrayEncoder:
-        mean, names = value["mean"], value["names"]
+        mean, names, num_features = value["mean"], value["names"], operator.index(value["num_features"])
+        moments = [np.array(each, dtype=np.float64) for each in (mean, value["scale"]) if each is not None]
+        if any(each.shape != (num_features,) or not np.isfinite(each).all() for each in moments):
+            raise ValueError(f"mean and scale must be {num_features} numbers")
         return cls(
-            num_features=value["num_features"],
-            mean=None if mean is None else np.array(mean, dtype=np.float64),
-            scale=np.array(value["scale"], dtype=np.float64),
-            key=value["key"],
-            names=None if names is None else tuple(names),
+            num_features=num_features,
+            mean=None if mean is None else moments[0],
+            scale=moments[-1],
+            key=str(value["key"]),
+            names=None if names is None else tuple(str(name) for name in names),
         )
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:

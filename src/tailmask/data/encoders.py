@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -43,8 +44,16 @@ class Encoder(ABC):
     def from_json(value: Mapping[str, Any]) -> Encoder:
         """The encoder that `to_json` described."""
         kind = value.get("kind")
-        if kind not in _KINDS:
+        if not isinstance(kind, str) or kind not in _KINDS:
             raise UserError(f"an encoder of kind {kind!r} is not known to this version of tailmask")
         module, _, name = _KINDS[kind].partition(":")
-        encoder: Encoder = getattr(importlib.import_module(module), name).from_json(value)
+        try:
+            encoder: Encoder = getattr(importlib.import_module(module), name).from_json(value)
+            sizes = [operator.index(size) for size in encoder.shape]
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise UserError(
+                f"an encoder of kind {kind!r} is not whole ({type(error).__name__}: {error})"
+            ) from error
+        if any(isinstance(size, bool) or size < 0 for size in sizes):
+            raise UserError(f"an encoder of kind {kind!r} cannot have the shape {encoder.shape}")
         return encoder

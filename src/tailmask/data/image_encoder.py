@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,8 +47,11 @@ class ImageEncoder(Encoder):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ImageEncoder:
-        fields = {name: value[name] for name in ("channels", "height", "width", "key")}
-        return cls(**fields, mean=tuple(value["mean"]), std=tuple(value["std"]))
+        channels, height, width = (operator.index(value[name]) for name in ("channels", "height", "width"))
+        mean, std = (tuple(float(number) for number in value[name]) for name in ("mean", "std"))
+        if channels not in (1, 3, 4) or len(mean) != channels or len(std) != channels:
+            raise ValueError("an image has 1, 3 or 4 channels, and a mean and deviation for each")
+        return cls(channels, height, width, mean, std, key=str(value["key"]))
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
         """Images (B, channels, height, width) of an .npz file, one image, a folder, or a list of images."""

@@ -127,5 +127,9 @@ def check_paths(folder: Path, names: Sequence[str], where: object) -> None:
         path = PurePath(name)
         if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name:
             raise UserError(f"{where}, image {number}: {name[:80]!r} is not a path below {folder}")
-        if not (folder / path).is_file():
-            raise UserError(f"{where}, image {number}: there is no file {folder / path}")
+        try:
+            found = (folder / path).is_file()
+        except OSError:  # a name that is too long
+            found = False
+        if not found:
+            raise UserError(f"{where}, image {number}: there is no file {str(folder / path)[:200]}")

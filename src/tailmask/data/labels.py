@@ -84,6 +84,11 @@ def check_classes(classes: Sequence[str], where: object) -> tuple[str, ...]:
     double = [name for name, number in Counter(classes).items() if number > 1]
     if double:
         raise UserError(f"{where} names a class twice: {listing(double)}")
+    for name in classes:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:  # half a character, as JSON can spell it
+            raise UserError(f"{where} has a class name that is no text: {name[:40]!r}") from error
     return tuple(classes)
 
 

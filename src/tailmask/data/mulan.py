@@ -66,7 +66,9 @@ def read_label_names(path: Path) -> list[str]:
     parser.StartDoctypeDeclHandler = doctype
     try:
         parser.Parse(path.read_bytes(), True)
-    except expat.ExpatError as error:
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: encodings that are not known
+        if isinstance(error, UserError):
+            raise
         raise UserError(f"{path} is not a whole XML file: {error}") from error
     return names
 

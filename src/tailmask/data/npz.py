@@ -68,7 +68,10 @@ class Npz:
     def array(self, name: str) -> NDArray[Any]:
         """A whole array."""
         with self._open(name) as (file, header):
-            values = np.frombuffer(_read(file, header.shape, header.dtype), dtype=header.dtype)
+            content = _read(file, header.shape, header.dtype)
+            if header.dtype.kind == "U":
+                _check_text(content, header.dtype)
+            values = np.frombuffer(content, dtype=header.dtype)
             return values.reshape(header.shape, order="F" if header.fortran_order else "C")
 
     def csr(self, name: str) -> csr_array:
@@ -169,6 +172,13 @@ class Npz:
         except (*_BROKEN, *_BROKEN_ARCHIVE) as error:
             reason = " ".join(str(error).split())[:120]
             raise UserError(f"{self.path} {problem} ({reason or type(error).__name__})") from error
+
+
+def _check_text(content: bytearray, dtype: np.dtype[Any]) -> None:
+    """NumPy believes any four bytes to be a character, and Python then fails with an error of its own."""
+    characters = np.frombuffer(content, dtype=np.dtype(np.uint32).newbyteorder(dtype.byteorder))
+    if len(characters) and characters.max() > sys.maxunicode:
+        raise ValueError("its text has characters that there are not")
 
 
 def _physical_memory() -> int:

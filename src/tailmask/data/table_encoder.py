@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Column", "TableEncoder", "fit_column"]
 
+Kind = Literal["number", "boolean", "category"]
+
 # Categories are those that the training split has at least twice, and at most this many of a column.
 MAX_CATEGORIES = 1000
 
@@ -31,10 +34,18 @@ class Column:
     """How one column becomes inputs: a number one, a category one for each of its values."""
 
     name: str
-    kind: Literal["number", "boolean", "category"]
+    kind: Kind
     mean: float = 0.0
     scale: float = 1.0
     values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"the column {self.name!r} cannot be of kind {self.kind!r}")
+        if not (math.isfinite(self.mean) and 0 < self.scale < math.inf):
+            raise UserError(
+                f"the column {self.name!r} has numbers that are too large: leave such cells empty"
+            )
 
     @property
     def width(self) -> int:
@@ -67,8 +78,18 @@ class TableEncoder(Encoder):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableEncoder:
-        columns = [Column(**{**column, "values": tuple(column["values"])}) for column in value["columns"]]
-        return cls(tuple(columns), tuple(value["text"]), value["text_buckets"], value["header"])
+        columns = [
+            Column(
+                name=str(column["name"]),
+                kind=column["kind"],
+                mean=float(column["mean"]),
+                scale=float(column["scale"]),
+                values=tuple(str(each) for each in column["values"]),
+            )
+            for column in value["columns"]
+        ]
+        text = tuple(str(name) for name in value["text"])
+        return cls(tuple(columns), text, int(value["text_buckets"]), bool(value["header"]))
 
     def encode(self, frame: pl.DataFrame) -> Tensor | csr_array:
         """Inputs (N, F) in float32: numbers, categories, words; CSR where most of them are zero."""
@@ -102,7 +123,11 @@ class TableEncoder(Encoder):
         mean, scale = np.array([(column.mean, column.scale) for column in columns]).T
         names = [column.name for column in columns]
         values = frame.select(polars.col(names).cast(polars.Float64)).to_numpy()  # NaN where a cell is empty
-        standard: NDArray[np.float32] = np.nan_to_num((values - mean) / scale, nan=0.0).astype(np.float32)
+        with np.errstate(over="ignore"):
+            standard: NDArray[np.float32] = np.nan_to_num((values - mean) / scale, nan=0.0).astype(np.float32)
+        if not np.isfinite(standard).all():
+            wrong = names[np.flatnonzero(~np.isfinite(standard).all(axis=0))[0]]
+            raise UserError(f"the column {wrong!r} has numbers that are too large: leave such cells empty")
         return standard
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:

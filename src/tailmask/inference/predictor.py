@@ -95,7 +95,12 @@ class Predictor:
     @functools.cached_property
     def encoder(self) -> Encoder:
         """What turns raw files into inputs, as it was fitted on the training data."""
-        return Encoder.from_json(self.description.encoder)
+        encoder = Encoder.from_json(self.description.encoder)
+        if encoder.shape != self.description.shape:  # the model's, which its weights have borne out
+            raise UserError(
+                f"the encoder gives inputs of shape {encoder.shape}, not {self.description.shape}"
+            )
+        return encoder
 
     @torch.inference_mode()
     def predict_proba(self, inputs: Tensor) -> Tensor:

@@ -238,6 +238,8 @@ class AdaptiveRatio(ExactBuffers):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
+        for name in ("class_counts", "target_ratio", "num_steps", "counts", "faults"):
+            _check_state(name, state_dict.get(prefix + name))
         counts = state_dict.get(prefix + "counts", self.counts)
         if counts.shape != self.counts.shape:
             raise ValueError(
@@ -256,6 +258,18 @@ class AdaptiveRatio(ExactBuffers):
             if key in unexpected_keys:
                 unexpected_keys.remove(key)
         self._refresh_keep()
+
+
+def _check_state(name: str, value: Any) -> None:
+    """A part of a state must be what a saved loss has there: a damaged one would spoil training silently."""
+    if value is None or (isinstance(value, Tensor) and value.is_meta):
+        return
+    ratios = name == "target_ratio"
+    if not isinstance(value, Tensor) or value.is_floating_point() != ratios:
+        raise ValueError(f"the state's {name} must be a tensor of {'ratios' if ratios else 'whole numbers'}")
+    if not bool(((value > 0) & value.isfinite() if ratios else value >= 0).all()):
+        kind = "finite ratios above 0" if ratios else "numbers of 0 or more"
+        raise ValueError(f"the state's {name} must hold {kind}: the file is damaged or of another criterion")
 
 
 def stack_counts(positives: Any, negatives: Any) -> Tensor:

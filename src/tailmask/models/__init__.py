@@ -55,6 +55,8 @@ def build_model(
     """
     if (hidden or dropout) and name != "mlp":
         raise UserError(f"model.hidden and model.dropout are for the model 'mlp', not for {name!r}")
+    if not 0 <= dropout < 1:
+        raise UserError(f"model.dropout must be from 0 to below 1, got {dropout}")
     network = _build(name, tuple(shape), num_classes, hidden=hidden, dropout=dropout)
     if bias == "uniform" and not normalized:
         start_uniform(network, num_classes=num_classes)

@@ -46,11 +46,13 @@ def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, limit: int) -> ND
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > limit:
         raise ValueError(f"{entry.filename} is compressed, which tailmask's files never are")
     with archive.open(entry) as file:
-        version = np.lib.format.read_magic(file)
-        header = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran_order, dtype = header(file)
+        try:
+            first = np.lib.format.read_magic(file) == (1, 0)
+            read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+            shape, fortran_order, dtype = read(file)
+        except Exception as error:
+            # Whatever Python's tokenizer and literals and NumPy's types raise on nonsense.
+            raise ValueError(f"the header of {entry.filename} makes no sense: {error}") from error
         content = bytearray(file.read())
     if dtype.hasobject or fortran_order or math.prod(shape) * dtype.itemsize != len(content):
         raise ValueError(f"{entry.filename} does not hold the array that it announces")

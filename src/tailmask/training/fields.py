@@ -64,6 +64,9 @@ def to_mapping(value: Any) -> Any:
 
 def _convert(kind: Any, value: Any, path: str) -> Any:
     origin = typing.get_origin(kind)
+    if origin is types.UnionType:  # what may be None
+        (inner,) = (each for each in typing.get_args(kind) if each is not types.NoneType)
+        return None if value is None else _convert(inner, value, path)
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
             raise UserError(f"the field {path!r} must be a table of fields, got {value!r}")

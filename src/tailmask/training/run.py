@@ -73,13 +73,26 @@ class Run:
             raise UserError(
                 f"{self.folder} is not complete: run the same `tailmask train` command to finish it"
             )
-        return _read_object(self.folder / "metrics.json")
+        path = self.folder / "metrics.json"
+        metrics = _read_object(path)
+        reports = [metrics.get("test"), *metrics.values()]
+        if not all(_is_report(report) for report in reports):
+            raise UserError(f"{path} has no valid summary of every split: was it written by tailmask?")
+        return metrics
 
     def predictions(self) -> dict[str, NDArray[Any]]:
         """`test_logits` float32, `test_targets` int8, both (N, C), and `validation_…` where there is one."""
         from tailmask.training.arrays import read_arrays
 
         return read_arrays(self.folder / "predictions.npz")
+
+
+def _is_report(value: Any) -> bool:
+    summary = value.get("summary") if isinstance(value, dict) else None
+    return isinstance(summary, dict) and all(
+        each is None or (isinstance(each, int | float) and not isinstance(each, bool))
+        for each in summary.values()
+    )
 
 
 def _read_object(path: Path) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,11 +12,12 @@ from typing import Any, Literal
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
-from torch import nn
+from torch import Tensor, nn
 
 from tailmask.errors import UserError
 from tailmask.files import write_bytes
 from tailmask.models import build_model, is_own_model
+from tailmask.training.fields import from_mapping
 
 __all__ = ["ModelDescription", "load_model", "read_description", "save_model"]
 
@@ -55,9 +58,11 @@ def read_description(path: Path) -> ModelDescription:
     try:
         with safe_open(path, framework="pt") as file:
             fields = json.loads((file.metadata() or {})[_KEY])
-        for name in ("classes", "shape", "thresholds", "prior_shift"):
-            fields[name] = None if fields[name] is None else tuple(fields[name])
-        return ModelDescription(**fields)
+        if not isinstance(fields, dict):
+            raise ValueError("its description is no JSON object")
+        description = from_mapping(ModelDescription, fields)
+        _check_numbers(description)
+        return description
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is not a model that tailmask has written: {error}") from error
 
@@ -75,11 +80,33 @@ def load_model(path: Path, *, model: str | None = None) -> tuple[nn.Module, Mode
         raise UserError(
             f"{path} was trained with a network of your own: say that its code may be run with --model {name}"
         )
+    build = functools.partial(
+        build_model, name, shape=description.shape, num_classes=len(description.classes), **arguments
+    )
     try:
-        network = build_model(
-            name, shape=description.shape, num_classes=len(description.classes), **arguments
-        )
-        network.load_state_dict(load_file(path))
-    except (OSError, SafetensorError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f"the weights in {path} do not fit its description: {error}") from error
+        weights = load_file(path)
+        if not is_own_model(name):
+            with torch.device("meta"):  # no memory is taken for what the description only claims
+                _check_shapes(build(), weights)
+        network = build()
+        network.load_state_dict(weights)
+    except (OSError, SafetensorError, RuntimeError, TypeError, ValueError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(f"the weights in {path} do not fit its description: {reason}") from error
     return network.eval(), description
+
+
+def _check_numbers(description: ModelDescription) -> None:
+    fitted = (description.thresholds or (), description.prior_shift or ())
+    if any(len(values) not in (0, len(description.classes)) for values in fitted):
+        raise ValueError(f"thresholds and prior shift must be of {len(description.classes)} classes")
+    if not all(map(math.isfinite, (description.logit_scale, description.threshold, *fitted[0], *fitted[1]))):
+        raise ValueError("thresholds, prior shift and scale must be finite numbers")
+
+
+def _check_shapes(network: nn.Module, weights: dict[str, Tensor]) -> None:
+    for name, tensor in network.state_dict().items():
+        if name in weights and weights[name].shape != tensor.shape:
+            raise ValueError(
+                f"{name} must have shape {tuple(tensor.shape)}, got {tuple(weights[name].shape)}"
+            )
