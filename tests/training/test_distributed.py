@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,27 @@ def test_torchrun_and_devices_give_the_same_bytes(tmp_path: Path) -> None:
     subprocess.run([*tailmask, "--devices", "2", "--out", tmp_path / "devices"], check=True, env=environment)
     subprocess.run([*torchrun, *tailmask[1:], "--out", tmp_path / "torchrun"], check=True, env=environment)
     assert same_bytes(tmp_path / "devices", tmp_path / "torchrun")
+
+
+@pytest.mark.long
+def test_an_interrupt_of_the_first_process_alone_stops_every_rank(tmp_path: Path) -> None:
+    """As a scheduler sends it; a terminal would send it to all of them."""
+    command = [sys.executable, "-m", "tailmask", "train", "digits", "--epochs", "10000", "--devices", "2"]
+    process = subprocess.Popen(
+        [*command, "--threads", "1", "--out", tmp_path / "run"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        while not (tmp_path / "run" / "history.jsonl").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "of 10000, kept in" in errors
+    done = len(Run(tmp_path / "run").history)
+    time.sleep(1)
+    assert len(Run(tmp_path / "run").history) == done < 10000

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["launch"]
 
 INTERRUPTED = 130  # exit code of a rank that was stopped by Ctrl-C
+SECONDS_TO_STOP = 10.0
 
 multiprocessing: Any = torch.multiprocessing  # which has no types
 
@@ -44,8 +48,15 @@ def launch(
         context.set_forkserver_preload(["tailmask.training.engine"])
     errors = context.SimpleQueue()
     arguments = (config, folder, dataset, execution, progress, _free_port(), errors)
+    ranks = multiprocessing.start_processes(
+        _work, args=arguments, nprocs=execution.devices, start_method=method, join=False
+    )
     try:
-        multiprocessing.start_processes(_work, args=arguments, nprocs=execution.devices, start_method=method)
+        while not ranks.join():
+            pass
+    except KeyboardInterrupt:
+        _stop(ranks.processes)
+        raise
     except multiprocessing.ProcessExitedException as error:
         if not errors.empty():
             raise UserError(errors.get()) from None
@@ -86,6 +97,19 @@ def _work(
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
+
+
+def _stop(processes: Sequence[Any]) -> None:
+    """End the ranks, which a terminal's Ctrl-C has reached already, but a signal to this process has not."""
+    for patience, number in ((1.0, signal.SIGINT), (SECONDS_TO_STOP, signal.SIGKILL)):
+        deadline = time.monotonic() + patience
+        for process in processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+        for process in processes:
+            if process.is_alive():
+                os.kill(process.pid, number)
+    for process in processes:
+        process.join()
 
 
 def _free_port() -> int:
