@@ -142,8 +142,8 @@ class _HelpFormatter(argparse.HelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text = action.help or ""
-        shown = action.default not in (None, False, True, argparse.SUPPRESS, [])
-        if not shown or "default" in text or action.required:
+        hidden = action.default is None or action.default in (argparse.SUPPRESS, []) or action.nargs == 0
+        if hidden or "default" in text or action.required:
             return text
         default = " ".join(map(str, action.default)) if isinstance(action.default, list) else action.default
         return f"{text} (default: {default})".replace("%", "%%")
@@ -180,8 +180,12 @@ def _one_sentence(message: str) -> str:
     """
     key = re.search(r'Parser key "([\w.]+)"', message)
     value = re.search(r"(?:Got|Given) value: (.*)", message)
-    wanted = re.findall(r"Expected an? (?:<class '([\w.]+)'>|typing\.Literal(\[.*?\]))", message)
+    wanted = re.findall(r"Expected an? (?:<class '([\w.]+)'>|typing\.Literal\[(.*?)\])", message)
     if key is None or value is None or not wanted:
         return " ".join(message.split())
-    kinds = [_KINDS.get(kind, kind) or f"one of {choices}" for kind, choices in wanted if kind != "NoneType"]
+    kinds = [
+        _KINDS.get(kind, kind) or "one of " + choices.replace("'", "")
+        for kind, choices in wanted
+        if kind != "NoneType"
+    ]
     return f"--{key[1].replace('_', '-')} takes {' or '.join(dict.fromkeys(kinds))}, got {value[1]!r}"

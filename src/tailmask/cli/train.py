@@ -111,6 +111,8 @@ def _train(config: RunConfig, folder: Path, *, threads: int | None, devices: int
             done, total = len(Run(folder).history), config.recipe.schedule.epochs
             command = shlex.join(["tailmask", *sys.argv[1:]])
             progress.note(f"stopped after epoch {done} of {total}, kept in {folder}; to go on: {command}")
+        else:
+            progress.note("stopped before training began; nothing was written")
         raise
     finally:
         progress.end()

@@ -57,18 +57,18 @@ def rows_of(table: dict[str, Any]) -> list[list[str]]:
     """A result's table as text: a header, then for each row the paper's numbers and the measured ones.
 
     A table without numbers of the paper has the measured lines only. `n` is the number of runs, given once
-    a row, or in each cell where the cells of a row differ in it.
+    a row, or in each cell where the cells of a row differ in it; what is computed from other cells has none.
     """
     cells = [cell for row in table["rows"] for cell in row["cells"]]
     has_paper, has_n = any(cell["paper"] is not None for cell in cells), any(cell["n"] for cell in cells)
     lines = [[table["label"], *[""] * has_paper, *["n"] * has_n, *table["columns"]]]
     for row in table["rows"]:
-        numbers = sorted({cell["n"] for cell in row["cells"] if cell["mean"] is not None})
+        numbers = sorted({cell["n"] for cell in row["cells"] if cell["mean"] is not None and cell["n"]})
         if has_paper:
             stated = [_number(cell["paper"], table["digits"]) for cell in row["cells"]]
             lines.append([row["label"], "paper", *[""] * has_n, *stated])
         own = [_measured(cell, table["digits"], with_n=len(numbers) > 1) for cell in row["cells"]]
-        shared = str(numbers[0]) if len(numbers) == 1 and numbers[0] else ""
+        shared = str(numbers[0]) if len(numbers) == 1 else ""
         lines.append([*(["", "measured"] if has_paper else [row["label"]]), *[shared] * has_n, *own])
     return lines
 

@@ -41,6 +41,7 @@ def launch(
     Each gets torchrun's environment variables, so that there is one way for processes to find each other,
     whoever has started them. A `UserError` of one of them is raised here.
     """
+    _check_devices(execution.devices)
     # A fork server imports once for all ranks; "spawn" is for systems that have none.
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(method)
@@ -97,6 +98,18 @@ def _work(
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
+
+
+def _check_devices(asked: int) -> None:
+    """Refuse more processes than they can have devices for, before a mistyped number brings the machine down."""
+    gpus = torch.cuda.device_count()
+    available = gpus or os.cpu_count() or 1
+    if asked > available:
+        kind = "GPU" if gpus else "core"
+        raise UserError(
+            f"--devices asks for {asked} processes, but this machine has only {available} "
+            f"{kind}{'s' if available > 1 else ''}: take as many, or start processes with torchrun"
+        )
 
 
 def _stop(processes: Sequence[Any]) -> None:

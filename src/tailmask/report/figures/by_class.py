@@ -51,7 +51,13 @@ def by_class(
         if points is not None:
             others = 100.0 * np.asarray(points[name], dtype=float)[order]
             size = float(np.interp(len(order), [10, 80, 400], [6.0, 4.0, 2.2]))
-            marks = {"color": SERIES[0], "markersize": size, "linestyle": "none", "clip_on": False}
+            marks = {
+                "color": SERIES[0],
+                "markersize": size,
+                "linestyle": "none",
+                "clip_on": False,
+                "zorder": 3,
+            }
             axes.plot(others, "o", label=labels[1], **marks)
             tops = np.fmax(tops, others)
         if places:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tailmask.analysis.classes import representative_classes
 from tailmask.errors import require
-from tailmask.report.figures.style import GRID, MUTED, SERIES, new_figure, shorten, styled
+from tailmask.report.figures.style import GRID, MUTED, SERIES, logarithmic_scale, new_figure, shorten, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ def ratio_trajectories(
     """
     figure, grid = new_figure(height=4.0)
     axes = grid[0, 0]
-    _logarithmic(axes)
+    logarithmic_scale(axes)
     _class_lines(axes, np.asarray(ratios, dtype=float), classes, train_positives)
     axes.set_ylabel("target ratio r̄, positives to negatives")
     axes.set_xlabel("epoch")
@@ -75,7 +75,7 @@ def loss_curves(losses: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
     axes = grid[0, 0]
     every = np.concatenate([np.ravel(curves) for curves in losses.values()])
     if np.nanmin(every) > 0 and np.nanmax(every) > 20 * np.nanmin(every):
-        _logarithmic(axes)
+        logarithmic_scale(axes)
     ends = []
     for index, (method, curves) in enumerate(losses.items()):
         values = np.asarray(curves, dtype=float)  # (S, T)
@@ -165,14 +165,6 @@ def _spread(heights: NDArray[np.float64], room: float) -> NDArray[np.float64]:
     if len(apart):
         apart += np.clip(-apart[0], 0.0, None) - np.clip(apart[-1] - 1.0, 0.0, None)
     return apart
-
-
-def _logarithmic(axes: Axes) -> None:
-    ticker = require("matplotlib.ticker", extra="cli")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
 
 
 def _epochs(axes: Axes, number: int) -> None:

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["GRID", "MUTED", "SERIES", "TEXT", "new_figure", "shorten", "styled", "to_svg"]
+__all__ = [
+    "GRID",
+    "MUTED",
+    "SERIES",
+    "TEXT",
+    "logarithmic_scale",
+    "new_figure",
+    "shorten",
+    "styled",
+    "to_svg",
+]
 
 P = ParamSpec("P")
 
@@ -81,6 +91,15 @@ def _plain(axes: Axes) -> None:
     axes.set_facecolor("none")
     axes.tick_params(which="both", length=0)
     axes.grid(axis="y", color=GRID, linewidth=0.8)
+
+
+def logarithmic_scale(axes: Axes) -> None:
+    """Make the vertical axis logarithmic, with plain numbers along it."""
+    ticker = require("matplotlib.ticker", extra="cli")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
 
 
 def shorten(name: str, length: int = 20) -> str:

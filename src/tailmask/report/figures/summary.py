@@ -10,7 +10,7 @@ import numpy as np
 
 from tailmask.analysis.comparison import Comparison
 from tailmask.analysis.measures import describe
-from tailmask.report.figures.style import GRID, MUTED, SERIES, new_figure, styled
+from tailmask.report.figures.style import GRID, MUTED, SERIES, logarithmic_scale, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,6 +67,8 @@ def grouped_bars(
 ) -> Figure:
     """Bars of several methods side by side, a group for each name: `groups[name][method]`.
 
+    On a logarithmic scale they stand on 1, so that a bar's length is how far a ratio is from balance.
+
     >>> figure = grouped_bars({"ρ": {"data": 90.3, "plm": 12.0}}, label="imbalance")
     >>> [float(patch.get_height()) for patch in figure.axes[0].patches]
     [90.3, 12.0]
@@ -82,6 +84,7 @@ def grouped_bars(
     axes.set_xticks(range(len(groups)), list(groups))
     axes.set_ylabel(label)
     if logarithmic:
-        axes.set_yscale("log")
+        logarithmic_scale(axes)
+        axes.set_ylim(bottom=1.0)
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
     return figure
