@@ -22,10 +22,12 @@ class Choices:
     Args:
         rho: how imbalanced
         download: fetch what is missing
+        data_seed: of the splits
     """
 
     rho: float | None = None
     download: bool = True
+    data_seed: int = 0
 
 
 def command(
@@ -100,7 +102,7 @@ def test_optional_argument():
         (["--roh", "3"], "there is no option --roh: did you mean '--rho'?"),
         (["--rho", "x"], "--rho takes a number, got 'x'"),
         (["--seeds", "2.5"], "--seeds takes a whole number, got '2.5'"),
-        (["--kind", "xml"], "--kind takes one of ['csv', 'json'], got 'xml'"),
+        (["--kind", "xml"], "--kind takes one of csv, json, got 'xml'"),
         (["--seeds"], "expected one argument"),
     ],
 )
@@ -119,6 +121,7 @@ def test_help_reads_well(capsys):
     assert text.startswith("usage: tailmask try [DATA] NAMES... [OPTIONS]\n\nDo something with data.\n")
     assert "what to compare (default: bce plm)" in text
     assert "do not fetch what is missing" in text
+    assert "of the splits (default: 0)" in text
     assert "about the data:" in text
     assert "typing" not in text
     assert "class" not in text

@@ -120,6 +120,7 @@ def test_overrides_reach_the_run(tmp_path: Path) -> None:
         (["digits", "--seed", "-1"], "the seed must be 0 or more"),
         (["digits", "--threads", "0"], "--threads must be 1 or more, got 0"),
         (["digits", "--devices", "0"], "--devices must be 1 or more, got 0"),
+        (["digits", "--devices", "5000"], "--devices asks for 5000 processes, but this machine has only"),
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(
@@ -172,6 +173,16 @@ def test_ctrl_c_leaves_a_resumable_run_and_says_how_to_go_on(tmp_path: Path, mon
     )
     assert captured.out == ""
     assert not Run(folder).is_complete
+
+
+def test_ctrl_c_before_training_began_is_answered_too(tmp_path: Path, monkeypatch, capsys) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tailmask.training.engine.load", interrupt)
+    assert main(["train", "digits", "--out", str(tmp_path / "run")]) == 130
+    assert capsys.readouterr().err == "note: stopped before training began; nothing was written\n"
+    assert not (tmp_path / "run").exists()
 
 
 def test_warnings_become_notes(capsys) -> None:

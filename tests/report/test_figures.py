@@ -180,3 +180,4 @@ def test_curves_and_bars_show_all_that_they_are_given() -> None:
     assert heights[0] == 1.0
     assert heights[2:] == [2.0, 3.0]
     assert bars.axes[0].get_yscale() == "log"
+    assert bars.axes[0].get_ylim()[0] == 1.0, "bars that stand on nothing in particular have no length"

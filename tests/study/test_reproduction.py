@@ -14,6 +14,7 @@ from synthetic import with_epochs, write_run
 from tailmask.errors import UserError
 from tailmask.study import Request, plan_reproduction, render_markdown, reproduce
 from tailmask.study import reproduction as module
+from tailmask.study.markdown import rows_of
 from tailmask.study.paper import load_paper, paper_rows
 
 DIGITS = [str(digit) for digit in range(10)]
@@ -134,6 +135,13 @@ def test_markdown_is_what_the_json_renders_to(make, tmp_path, target):
         assert needed in text
     assert set(made.paths) == set((tmp_path / "out").iterdir())
     assert path.with_suffix(".svg").exists() == target.startswith("figure") == (made.figure is not None)
+
+
+def test_what_is_computed_from_other_cells_leaves_the_number_of_runs_to_the_row():
+    cells = [{"paper": None, "mean": mean, "std": None, "n": n} for mean, n in ((1.0, 3), (2.5, 3), (1.5, 0))]
+    table = {"label": "Class", "columns": ["bce", "plm", "Gain"], "digits": 1}
+    rows = rows_of(table | {"rows": [{"label": "cat", "cells": cells}]})
+    assert rows == [["Class", "n", "bce", "plm", "Gain"], ["cat", "3", "1.0", "2.5", "1.5"]]
 
 
 def test_cifar_tables_have_a_column_for_each_imbalance(make, tmp_path):

@@ -101,7 +101,7 @@ def _work(
 
 
 def _check_devices(asked: int) -> None:
-    """Refuse more processes than they can have devices for, before a mistyped number brings the machine down."""
+    """Refuse more processes than there are devices: a mistyped number would bring the machine down."""
     gpus = torch.cuda.device_count()
     available = gpus or os.cpu_count() or 1
     if asked > available:
