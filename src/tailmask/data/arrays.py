@@ -43,6 +43,9 @@ class ArrayRows:
             largest = abs(self.values[index]).max(axis=0)
             mean, scale = None, np.asarray(largest.toarray(), dtype=np.float64).reshape(-1)
         scale = np.where(scale > 0, scale, 1.0)
+        for each in (mean, scale):
+            if each is not None:
+                _check_size(each, self.names)
         return ArrayEncoder(self.values.shape[1], mean, scale, key=self.key, names=self.names)
 
     def encode(
@@ -61,6 +64,15 @@ class ArrayRows:
         return [f"{missing} values are missing and taken as {stand_in}"] if missing else []
 
 
+def _check_size(values: NDArray[Any], names: tuple[str, ...] | None = None) -> None:
+    """An error for numbers that went beyond float32, with the feature's name where there are names."""
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    which = f" of {names[int(np.argwhere(~finite)[0, -1])]!r}" if names else ""
+    raise UserError(f"numbers{which} are too large to learn from: scale them, or leave them out")
+
+
 def _moments(
     values: NDArray[Any], index: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -73,8 +85,9 @@ def _moments(
         count += (~np.isnan(rows)).sum(axis=0)
         total += np.nansum(rows, axis=0, dtype=np.float64)
     mean = total / np.maximum(count, 1)
-    for piece in pieces:
-        squares += np.nansum(np.square(values[piece] - mean), axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large is told by the result
+        for piece in pieces:
+            squares += np.nansum(np.square(values[piece] - mean), axis=0)
     return mean, np.sqrt(squares / np.maximum(count, 1))
 
 
@@ -103,15 +116,21 @@ class ArrayEncoder(Encoder):
         if values.ndim != 2 or values.shape[1] != self.num_features:
             raise UserError(f"inputs must have {self.num_features} features a row, got shape {values.shape}")
         if not isinstance(values, np.ndarray):
-            scaled = values.multiply(1.0 / self.scale[None]).tocsr().astype(np.float32)
-            scaled.data = np.nan_to_num(scaled.data, nan=0.0)
+            with np.errstate(over="ignore"):
+                scaled = values.multiply(1.0 / self.scale[None]).tocsr().astype(np.float32)
+            scaled.data[np.isnan(scaled.data)] = 0.0
+            _check_size(scaled.data)
             return scaled
         mean = np.zeros(self.num_features) if self.mean is None else self.mean
         standard = np.empty(values.shape, dtype=np.float32)
         step = max(1, 2**22 // max(self.num_features, 1))
         for start in range(0, len(values), step):  # in pieces: float64 in between, but never of all rows
-            standard[start : start + step] = (values[start : start + step] - mean) / self.scale
-        return torch.from_numpy(np.nan_to_num(standard, copy=False, nan=0.0))
+            piece = standard[start : start + step]
+            with np.errstate(over="ignore"):
+                piece[:] = (values[start : start + step] - mean) / self.scale
+            piece[np.isnan(piece)] = 0.0
+            _check_size(piece, self.names)
+        return torch.from_numpy(standard)
 
     def to_json(self) -> dict[str, Any]:
         return {
