@@ -1,10 +1,11 @@
-"""Every reader takes corrupted files or refuses them with a sentence; more by `python tests/faults/fuzz.py`."""
+"""Every reader takes corrupted files or refuses them with a sentence; `fuzz.py` itself tries more."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
 from faults.fuzz import fuzz
 from faults.readers import READERS
 

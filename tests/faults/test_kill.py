@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from faults.processes import run_process, train_digits
-from training.tiny import same_bytes, tiny_config, tiny_dataset, without_times
 
+from faults.processes import run_process, train_digits
 from tailmask.training import Run, train
+from training.tiny import same_bytes, tiny_config, tiny_dataset, without_times
 
 EPOCHS = 2
 DIGITS_EPOCHS = 4

@@ -40,6 +40,7 @@ def find_runs(folders: Sequence[Path]) -> list[Run]:
             path for depth in range(DEPTH + 1) for path in sorted(folder.glob("*/" * depth + "run.json"))
         ]
         if not below:
+            next(folder.iterdir(), None)  # glob passes over a folder that may not be read; this says so
             raise UserError(f"{folder} is not a run and has none below it: it has no run.json")
         found |= {path.parent.resolve(): Run(path.parent) for path in below}
     return list(found.values())
