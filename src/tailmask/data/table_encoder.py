@@ -150,7 +150,8 @@ def fit_column(series: pl.Series) -> Column:
         numbers = numbers[~np.isnan(numbers)]
         if np.isinf(numbers).any():
             raise UserError(f"the column {series.name!r} has infinite numbers: leave such cells empty")
-        mean, scale = (float(numbers.mean()), float(numbers.std())) if len(numbers) else (0.0, 1.0)
+        with np.errstate(over="ignore"):  # what is too large is told by the result
+            mean, scale = (float(numbers.mean()), float(numbers.std())) if len(numbers) else (0.0, 1.0)
         return Column(series.name, "number" if kind.is_numeric() else "boolean", mean, scale or 1.0)
     if kind.base_type().__name__ not in ("String", "Categorical", "Enum", "Null"):
         raise UserError(

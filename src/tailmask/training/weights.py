@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 from dataclasses import asdict, dataclass
@@ -97,10 +98,11 @@ def load_model(path: Path, *, model: str | None = None) -> tuple[nn.Module, Mode
 
 
 def _check_numbers(description: ModelDescription) -> None:
-    fitted = (description.thresholds or (), description.prior_shift or ())
-    if any(len(values) not in (0, len(description.classes)) for values in fitted):
+    fitted = [values for values in (description.thresholds, description.prior_shift) if values is not None]
+    if any(len(values) != len(description.classes) for values in fitted):
         raise ValueError(f"thresholds and prior shift must be of {len(description.classes)} classes")
-    if not all(map(math.isfinite, (description.logit_scale, description.threshold, *fitted[0], *fitted[1]))):
+    numbers = (description.logit_scale, description.threshold, *itertools.chain(*fitted))
+    if not all(map(math.isfinite, numbers)):
         raise ValueError("thresholds, prior shift and scale must be finite numbers")
 
 

@@ -1,0 +1,350 @@
+"""Files made to do harm, each by its name: what they would run, fill, read or write does not happen."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import pickle
+import resource
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save, save_file
+
+from tailmask import PartialLabelMasking
+from tailmask.calibration import Calibration
+from tailmask.data import DataOptions
+from tailmask.data.encoders import Encoder
+from tailmask.data.idx import read_idx
+from tailmask.data.mulan import read_label_names
+from tailmask.data.own import load_file as load_data
+from tailmask.errors import UserError
+from tailmask.inference import Predictor
+from tailmask.models import build_model
+from tailmask.training.checkpoint import read_checkpoint
+from tailmask.training.weights import ModelDescription, load_model, save_model
+
+ROWS = 10**12
+
+
+def peak() -> int:
+    """Largest resident memory of this process so far, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+class Harm:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.folder),)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_idx_that_claims_a_trillion_rows(tmp_path: Path, packed: bool) -> None:
+    content = bytes([0, 0, 8, 3]) + struct.pack(">3I", 10**6, 10**3, 10**3) + bytes(100)
+    path = tmp_path / ("images.gz" if packed else "images")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    before = peak()
+    with pytest.raises(UserError, match=f"claims {ROWS} bytes of data"):
+        read_idx(path, num_dimensions=3)
+    assert peak() - before < 2**26
+
+
+def test_a_gzip_bomb(tmp_path: Path) -> None:
+    """Ten megabytes of zeros in ten kilobytes: what the header does not claim is not unpacked."""
+    path = tmp_path / "labels.gz"
+    header = bytes([0, 0, 8, 1]) + struct.pack(">I", 5)
+    path.write_bytes(gzip.compress(header + bytes(10**7)))
+    with pytest.raises(UserError, match="claims 5 bytes of data but holds more"):
+        read_idx(path, num_dimensions=1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "indptr"), [((ROWS, 2), [0, 1]), ((1, ROWS), [0, 1]), ((1, 2), [0, ROWS]), ((ROWS, ROWS), [0])]
+)
+def test_a_sparse_matrix_that_claims_a_trillion(tmp_path: Path, shape: tuple, indptr: list[int]) -> None:
+    path, parts = tmp_path / "a.npz", {"data": [1.0], "indices": [0], "indptr": indptr, "shape": shape}
+    np.savez(path, Y=np.ones((1, 1)), **{f"X_{name}": np.array(value) for name, value in parts.items()})
+    before = peak()
+    with pytest.raises(UserError):
+        load_data(path, DataOptions())
+    assert peak() - before < 2**26
+
+
+def test_an_npz_bomb(tmp_path: Path) -> None:
+    """A header of a trillion rows over a member that says it has them, in a file of a few kilobytes."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (ROWS, 1)})
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("X.npy", header.getvalue() + bytes(10**6))
+    content = bytearray(path.read_bytes())
+    size = struct.pack("<I", len(header.getvalue()) + 10**6)
+    for place in (content.find(size), content.rfind(size)):
+        content[place : place + 4] = struct.pack("<I", 0xFFFFFFF0)
+    path.write_bytes(content)
+    before = peak()
+    with pytest.raises(UserError, match=r"a\.npz"):
+        load_data(path, DataOptions(targets="X"))
+    assert peak() - before < 2**26
+
+
+@pytest.mark.parametrize("count", [f"-C {ROWS}", "-C -999999", "-C 999999"])
+def test_arff_that_claims_more_labels_than_it_has(tmp_path: Path, count: str) -> None:
+    path = tmp_path / "a.arff"
+    path.write_text(f"@relation 'x: {count}'\n@attribute a {{0,1}}\n@attribute b {{0,1}}\n@data\n0,1\n1,0\n")
+    with pytest.raises(UserError):
+        load_data(path, DataOptions())
+
+
+def test_arff_with_a_row_of_a_trillionth_column(tmp_path: Path) -> None:
+    path = tmp_path / "a.arff"
+    path.write_text(f"@relation x\n@attribute a {{0,1}}\n@attribute b numeric\n@data\n{{{ROWS} 1}}\n")
+    with pytest.raises(UserError, match="is not the number of an attribute"):
+        load_data(path, DataOptions(labels="a"))
+
+
+LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        f'<!DOCTYPE labels [<!ENTITY l0 "lol">{LAUGHS}]>',
+        '<!DOCTYPE labels [<!ENTITY l9 SYSTEM "file:///etc/passwd">]>',
+        '<!DOCTYPE labels SYSTEM "http://127.0.0.1:1/a.dtd">',
+        '<!DOCTYPE labels [<!ENTITY % p SYSTEM "file:///etc/passwd">%p;]>',
+    ],
+    ids=["expansion", "external entity", "external type", "parameter entity"],
+)
+def test_xml_entities(tmp_path: Path, doctype: str) -> None:
+    path = tmp_path / "labels.xml"
+    path.write_text(f'<?xml version="1.0"?>{doctype}<labels><label name="&l9;"/></labels>')
+    with pytest.raises(UserError, match="DOCTYPE"):
+        read_label_names(path)
+
+
+@pytest.mark.parametrize("name", ["../secret.png", "/etc/passwd", "a/../../secret.png", "..", "", "a\0b"])
+@pytest.mark.parametrize("suffix", [".csv", ".txt", ".json"])
+def test_paths_that_climb_out_of_a_list_of_images(tmp_path: Path, name: str, suffix: str) -> None:
+    pytest.importorskip("pycocotools")
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    path = folder / f"list{suffix}"
+    if suffix == ".json":
+        content = {"images": [{"id": 1, "file_name": name}], "categories": [{"id": 1, "name": "a"}]}
+        path.write_text(json.dumps(content | {"annotations": [{"id": 1, "image_id": 1, "category_id": 1}]}))
+    elif suffix == ".csv":
+        path.write_text(f'path,labels\n"{name}",a\n')
+    elif not name:
+        pytest.skip("a line without a path is no line")
+    else:
+        path.write_text(f"{name} 0\n")
+    with pytest.raises(UserError, match="is not a path below"):
+        load_data(path, DataOptions())
+
+
+def test_pickles_are_never_executed(tmp_path: Path) -> None:
+    harm = Harm(tmp_path / "harm")
+    array = np.empty(1, dtype=object)
+    array[0] = harm
+    np.savez(tmp_path / "objects.npz", X=array, Y=np.ones((1, 1)))
+    with zipfile.ZipFile(tmp_path / "bare.npz", "w") as archive:
+        archive.writestr("X.npy", pickle.dumps(harm))
+        archive.writestr("Y.npy", pickle.dumps(harm))
+    torch.save({"epochs_done": 1, "state_dict": harm}, tmp_path / "checkpoint.ckpt")
+    (tmp_path / "legacy.ckpt").write_bytes(pickle.dumps(harm))
+    (tmp_path / "model.safetensors").write_bytes(pickle.dumps(harm))
+    (tmp_path / "data_batch_1").write_bytes(pickle.dumps(harm))
+    for name, read in (
+        ("objects.npz", lambda path: load_data(path, DataOptions())),
+        ("bare.npz", lambda path: load_data(path, DataOptions())),
+        ("checkpoint.ckpt", read_checkpoint),
+        ("legacy.ckpt", read_checkpoint),
+        ("model.safetensors", load_model),
+        ("data_batch_1", lambda path: load_data(path, DataOptions())),
+    ):
+        with pytest.raises(UserError):
+            read(tmp_path / name)
+    assert not (tmp_path / "harm").exists()
+    pickle.loads(pickle.dumps(harm))
+    assert (tmp_path / "harm").exists()  # it would have shown
+
+
+def test_a_damaged_checkpoint_is_not_gone_on_with(tmp_path: Path) -> None:
+    """One bit of a weight: torch would load it without a word."""
+    path = tmp_path / "checkpoint.ckpt"
+    torch.save({"epochs_done": 1, "state_dict": {"weight": torch.ones(1000)}}, path)
+    assert read_checkpoint(path)["epochs_done"] == 1
+    content = bytearray(path.read_bytes())
+    content[content.find(torch.ones(4).numpy().tobytes()) + 2] ^= 1
+    path.write_bytes(content)
+    assert torch.load(path, weights_only=True)["epochs_done"] == 1
+    with pytest.raises(UserError, match="cannot be read, so this run cannot be resumed: remove its folder"):
+        read_checkpoint(path)
+
+
+TABLE = {"kind": "table", "columns": [], "text": ["note"], "text_buckets": 8, "header": True}
+
+
+def describe(**changes: Any) -> ModelDescription:
+    fields: dict[str, Any] = {
+        "method": "plm",
+        "classes": ("a", "b"),
+        "shape": (8,),
+        "model": {"name": "mlp", "hidden": [4], "dropout": 0.0, "normalized": False},
+        "encoder": TABLE,
+        "single_label": False,
+        "activation": "sigmoid",
+        "logit_scale": 1.0,
+        "threshold": 0.5,
+        "thresholds": (0.5, 0.5),
+        "prior_shift": None,
+    }
+    return ModelDescription(**(fields | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"model": {"name": "mlp", "hidden": [30_000, 30_000]}}, "must have shape"),
+        ({"model": {"name": "mlp", "hidden": [10**12]}}, "do not fit its description"),
+        ({"model": {"name": "mlp", "hidden": [4], "dropout": float("nan")}}, "dropout must be from 0"),
+        ({"model": {"name": "os:system", "hidden": []}}, "a network of your own"),
+        ({"shape": (10**9,)}, "must have shape"),
+        ({"classes": ("a",)}, "must be of 1 classes"),
+        ({"thresholds": ()}, "must be of 2 classes"),
+        ({"thresholds": (0.5, float("nan"))}, "must be finite numbers"),
+        ({"thresholds": ("0.5", {})}, "must be a number"),
+        ({"activation": "exec"}, "cannot be 'exec'"),
+    ],
+)
+def test_models_that_claim_what_they_are_not(tmp_path: Path, changes: dict, sentence: str) -> None:
+    path = tmp_path / "model.safetensors"
+    save_model(path, build_model("mlp", shape=(8,), num_classes=2, hidden=[4]), describe(**changes))
+    before = peak()
+    with pytest.raises(UserError, match=sentence):
+        load_model(path)
+    assert peak() - before < 2**28
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"text_buckets": 0},  # the hashing of words divides by it
+        {"text_buckets": 10**12},
+        {"text_buckets": "8"},
+        {"text_buckets": None},
+        {"columns": [{"name": "age", "kind": "number"}]},
+        {"kind": "images", "channels": 3, "height": 10**6, "width": 10**6, "mean": [0] * 3, "std": [1] * 3},
+        {"kind": []},
+        {"kind": "os:system"},
+    ],
+)
+def test_encoders_that_do_not_fit_their_model(tmp_path: Path, changes: dict) -> None:
+    """In a process of its own, which a division by zero in C would end."""
+    path = tmp_path / "model.safetensors"
+    network = build_model("mlp", shape=(8,), num_classes=2, hidden=[4])
+    save_model(path, network, describe(encoder=TABLE | {"key": "X"} | changes))
+    predictor = Predictor.load(path)
+    if changes == {"text_buckets": "8"}:
+        assert predictor.encoder.shape == (8,)
+        return
+    with pytest.raises(UserError, match="encoder"):
+        predictor.batches(tmp_path / "model.safetensors")
+
+
+def test_a_column_without_a_scale_is_refused() -> None:
+    column = {"name": "age", "kind": "number", "mean": 0.0, "scale": 0.0, "values": []}
+    with pytest.raises(UserError):
+        Encoder.from_json(TABLE | {"columns": [column]})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("target_ratio", torch.tensor([1.0, float("nan")])),
+        ("target_ratio", torch.tensor([1.0, -1.0])),
+        ("target_ratio", torch.tensor([1, 2])),
+        ("class_counts", torch.tensor([[1, 1], [-1, 1]])),
+        ("counts", torch.full((2, 2, 10), -1)),
+        ("counts", torch.zeros(2, 2, 10)),
+        ("counts", torch.zeros(3, dtype=torch.int64)),
+    ],
+)
+def test_a_spoilt_state_is_refused_and_spoils_nothing(tmp_path: Path, name: str, value: torch.Tensor) -> None:
+    criterion = PartialLabelMasking.from_counts([5, 1], [5, 9])
+    state = {key: tensor.clone() for key, tensor in criterion.state_dict().items()}
+    save_file(state | {name: value}, tmp_path / "state.safetensors")
+    with pytest.raises(ValueError, match=f"the state('s {name})? must") as error:
+        criterion.load_state_dict(load_file(tmp_path / "state.safetensors"))
+    assert "\n" not in str(error.value)
+    assert all(torch.equal(tensor, state[key]) for key, tensor in criterion.state_dict().items())
+    criterion.load_state_dict(state)
+
+
+@pytest.mark.parametrize("value", [None, [], {"thresholds": [0.5]}, {"thresholds": "x", "prior_shift": {}}])
+def test_a_calibration_that_is_none(value: Any) -> None:
+    with pytest.raises(ValueError, match="prior_shift"):
+        Calibration.from_json(value)
+
+
+def test_text_that_is_none(tmp_path: Path) -> None:
+    """Numbers that no character has, in an array of text, and half a character in JSON."""
+    names = np.frombuffer(struct.pack("<2I", 0x110000, 65), dtype="<U1")
+    np.savez(tmp_path / "a.npz", X=np.ones((4, 1)), Y=np.eye(4)[:, :2], classes=names)
+    with pytest.raises(UserError, match="characters that there are not"):
+        load_data(tmp_path / "a.npz", DataOptions())
+    pytest.importorskip("pycocotools")
+    content = {"images": [], "categories": [{"id": 1, "name": "\ud800"}], "annotations": []}
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="a class name that is no text"):
+        load_data(tmp_path / "a.json", DataOptions())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".arff"])
+def test_numbers_beyond_float32(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    values = [1e300 if row == 5 else row for row in range(20)]
+    if suffix == ".npz":
+        np.savez(path, X=np.array(values)[:, None], Y=np.arange(20)[:, None] % 2)
+    else:
+        rows = "".join(f"{value},{row % 2}\n" for row, value in enumerate(values))
+        arff = "@relation x\n@attribute size numeric\n@attribute tag {0,1}\n@data\n"
+        path.write_text(("size,tag\n" if suffix == ".csv" else arff) + rows)
+    with pytest.raises(UserError, match="too large"):
+        load_data(path, DataOptions(labels="tag"))
+
+
+def test_safetensors_that_claim_a_trillion_bytes(tmp_path: Path) -> None:
+    content = save({"weight": torch.zeros(2)})
+    header = json.dumps({"weight": {"dtype": "F32", "shape": [ROWS], "data_offsets": [0, 4 * ROWS]}}).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + content[-8:])
+    with pytest.raises(UserError, match="is not a model that tailmask has written"):
+        load_model(path)
+
+
+def test_the_command_prints_one_line_for_a_hostile_file(tmp_path: Path) -> None:
+    """Names in a file cannot move the cursor, and no traceback reaches the terminal."""
+    (tmp_path / "a.arff").write_text("@relation x\n@attribute '\x1b[2J\x07' string\n@data\n")
+    result = subprocess.run(
+        [sys.executable, "-m", "tailmask", "data", str(tmp_path / "a.arff")], capture_output=True, text=True
+    )
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("tailmask: ")
+    assert line.isprintable()
