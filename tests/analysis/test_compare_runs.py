@@ -197,6 +197,11 @@ def test_names_that_stand_for_several_options_are_told_apart(tmp_path: Path) -> 
     assert names == ["bce", "plm:rate=0.1", "plm:rate=0.2"]
 
 
+def test_a_comparison_does_not_tell_in_which_folder_the_data_lay(tmp_path: Path) -> None:
+    (run,) = runs_of(tmp_path, "bce", range(1), data="/home/somebody/secret/mine.csv")
+    assert compare_runs([run], resamples=100).data == "mine.csv"
+
+
 @pytest.mark.parametrize(
     ("options", "what"),
     [

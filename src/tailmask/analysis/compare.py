@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -162,7 +163,7 @@ class _Table:
             for name, by_seed in experiment.runs.items()
         )
         return Comparison(
-            data=experiment.config["data"],
+            data=Path(experiment.config["data"]).name,  # what goes to others names no folders
             single_label=experiment.single_label,
             budget=float(experiment.config["budget"]),
             num_test=len(self.targets),

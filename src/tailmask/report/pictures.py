@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tailmask.analysis.classes import difficult_classes, representative_classes
 from tailmask.analysis.comparison import Comparison
@@ -15,7 +15,7 @@ from tailmask.report import figures, history
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Picture", "draw_pictures"]
+__all__ = ["Picture", "Plan", "draw_pictures", "plan_figures"]
 
 
 @dataclass(frozen=True)
@@ -31,22 +31,29 @@ class Picture:
 def draw_pictures(experiment: Experiment, comparison: Comparison, lead: str | None) -> list[Picture]:
     """All figures that the runs have something for, in the page's order."""
     drawn = []
-    for name, title, caption, draw in _plans(experiment, comparison, lead):
+    for name, title, caption, draw in plan_figures(experiment, comparison, lead):
         svg = figures.to_svg(draw(), label=f"{title}. {caption}", prefix=name)
         drawn.append(Picture(name, title, caption, svg))
     return drawn
 
 
-Plan = tuple[str, str, str, Callable[[], "Figure"]]
+class Plan(NamedTuple):
+    """A figure that is yet to be drawn."""
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[], Figure]
 
 
-def _plans(experiment: Experiment, comparison: Comparison, lead: str | None) -> Iterator[Plan]:
+def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | None) -> Iterator[Plan]:
+    """All figures that the runs have something for, in the page's order."""
     base, shown = comparison.baseline, lead or comparison.baseline
     classes, train_positives = comparison.classes, comparison.train_positives
     # The baseline and the leading method have the same two colours in all figures.
     order = list(dict.fromkeys([base, shown, *experiment.methods]))
     if lead is not None and comparison.differences:
-        yield (
+        yield Plan(
             "differences",
             "How much better, and how sure",
             f"Differences to {base} with 95 % intervals, in points; right of the line is better. "
@@ -55,7 +62,7 @@ def _plans(experiment: Experiment, comparison: Comparison, lead: str | None) -> 
         )
     yield _by_class(comparison, lead)
     chosen = representative_classes(train_positives, 4)
-    yield (
+    yield Plan(
         "outputs",
         "Output probabilities",
         "Where the test outputs of a class lie, when it is present (best at 1) and when it is absent "
@@ -72,7 +79,7 @@ def _plans(experiment: Experiment, comparison: Comparison, lead: str | None) -> 
     )
     runs = experiment.runs[shown].values()
     if parse(next(iter(runs)).config["method"]).masking is not None:
-        yield (
+        yield Plan(
             "ratios",
             f"Ratios of {shown} over the epochs",
             "The ratio of positive to negative labels that each class is trained at, from red for the most "
@@ -81,7 +88,7 @@ def _plans(experiment: Experiment, comparison: Comparison, lead: str | None) -> 
                 history.ratios(runs), classes=classes, train_positives=train_positives
             ),
         )
-        yield (
+        yield Plan(
             "divergences",
             f"Divergences of {shown} over the epochs",
             "How far outputs are from the truth, measured in training; their balance moves the ratios.",
@@ -89,7 +96,7 @@ def _plans(experiment: Experiment, comparison: Comparison, lead: str | None) -> 
                 history.divergences(runs), classes=classes, train_positives=train_positives
             ),
         )
-    yield (
+    yield Plan(
         "losses",
         "Training loss",
         "Mean over the seeds, with their range. Methods measure different losses: compare courses, "
@@ -122,4 +129,4 @@ def _by_class(comparison: Comparison, lead: str | None) -> Plan:
             marked=hard,
         )
 
-    return "by-class", "Precision, recall and F1 by class", caption, draw
+    return Plan("by-class", "Precision, recall and F1 by class", caption, draw)

@@ -9,6 +9,7 @@ from tailmask.analysis import Comparison, arrange
 from tailmask.analysis.verdict import lead_method
 from tailmask.method import parse
 from tailmask.report import figures, history
+from tailmask.report.pictures import plan_figures
 from tailmask.training import Run
 
 if TYPE_CHECKING:
@@ -18,26 +19,12 @@ __all__ = ["draw_study"]
 
 
 def draw_study(runs: Sequence[Run], comparison: Comparison) -> dict[str, Figure]:
-    """Differences, classes, losses, and the ratios of each method that masks labels."""
+    """The page's figures by their names there, and the ratios of the other methods that mask labels."""
     experiment = arrange(runs, baseline=comparison.baseline)
-    lead, base = lead_method(comparison), comparison.baseline
-    drawn = {
-        "losses": figures.loss_curves(
-            {name: history.losses(by_seed.values()) for name, by_seed in experiment.runs.items()}
-        )
-    }
-    if lead is not None and comparison.differences:
-        drawn["differences"] = figures.differences(comparison)
-        values = comparison.class_values
-        drawn["by_class"] = figures.by_class(
-            values[lead],
-            values[base],
-            classes=comparison.classes,
-            train_positives=comparison.train_positives,
-            labels=(lead, base),
-        )
+    lead = lead_method(comparison)
+    drawn = {plan.name: plan.draw() for plan in plan_figures(experiment, comparison, lead)}
     for method, by_seed in experiment.runs.items():
-        if parse(method).masking is not None:
+        if method != (lead or comparison.baseline) and parse(method).masking is not None:
             drawn[f"ratios of {method}"] = figures.ratio_trajectories(
                 history.ratios(by_seed.values()),
                 classes=comparison.classes,
