@@ -1,0 +1,40 @@
+"""What is published in results/ was made by the commands: each page is what its JSON renders to."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tailmask.study import render_markdown
+
+RESULTS = Path(__file__).parents[1] / "results"
+FILES = sorted(RESULTS.rglob("*.json"))
+
+
+def test_there_are_results() -> None:
+    assert FILES
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RESULTS)))
+def test_the_page_is_what_the_json_renders_to(path: Path) -> None:
+    result = json.loads(path.read_text(encoding="utf-8"))
+    assert path.with_suffix(".md").read_text(encoding="utf-8") == render_markdown(result)
+    assert result["command"].startswith("tailmask ")
+    assert re.fullmatch(r"[0-9a-f]{40}", result["commit"])
+    assert result["machine"]
+    assert result["seeds"]
+    assert not re.search(r'"/(home|root|work|tmp)', path.read_text(encoding="utf-8"))
+
+
+def test_the_overview_is_of_the_comparisons_that_there_are() -> None:
+    spec = importlib.util.spec_from_file_location("overview", RESULTS / "overview.py")
+    assert spec is not None
+    assert spec.loader is not None
+    overview = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(overview)
+    found = overview.comparisons(RESULTS / "compare")
+    assert (RESULTS / "README.md").read_text(encoding="utf-8") == overview.render(found)
