@@ -51,6 +51,22 @@ def test_errors_of_a_rank_reach_the_caller_as_a_sentence(tmp_path: Path) -> None
     assert not (tmp_path / "run").exists()
 
 
+class SlowError(UserError):
+    """A mistake that takes so long to be told that the other rank fails first, for want of the first one."""
+
+    def __str__(self) -> str:
+        time.sleep(3)
+        return "the mistake"
+
+
+@pytest.mark.long
+def test_the_cause_is_told_and_not_what_it_did_to_the_other_rank(tmp_path: Path) -> None:
+    interrupter = Interrupter(1, error=SlowError())
+    execution = Execution(devices=2, threads=1)
+    with pytest.raises(UserError, match="the mistake"):
+        train(config(), tmp_path / "run", dataset=tiny_dataset(), execution=execution, progress=interrupter)
+
+
 @pytest.mark.long
 def test_an_interrupted_run_of_two_ranks_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     dataset, execution = tiny_dataset(), Execution(devices=2, threads=1)

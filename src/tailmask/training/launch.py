@@ -53,15 +53,16 @@ def launch(
         _work, args=arguments, nprocs=execution.devices, start_method=method, join=False
     )
     try:
-        while not ranks.join():
+        # One rank's end makes the others fail: those that know the cause are given the time to tell it.
+        while not ranks.join(grace_period=SECONDS_TO_STOP):
             pass
     except KeyboardInterrupt:
         _stop(ranks.processes)
         raise
-    except multiprocessing.ProcessExitedException as error:
+    except (multiprocessing.ProcessExitedException, multiprocessing.ProcessRaisedException):
         if not errors.empty():
             raise UserError(errors.get()) from None
-        if error.exit_code == INTERRUPTED:
+        if any(process.exitcode == INTERRUPTED for process in ranks.processes):
             raise KeyboardInterrupt from None
         raise
 
