@@ -95,3 +95,13 @@ def test_custom_loss(run):
 def test_missing_labels(run):
     whole, _, absent, _, unknown, _ = numbers(run("missing_labels.py"))
     assert whole > unknown > absent + 0.1
+
+
+@pytest.mark.long
+def test_tutorial(run, real_data, tmp_path):
+    text = run("tutorial.py", "--epochs", "1")
+    assert "14694 images" in text
+    assert (tmp_path / "tutorial" / "multimnist" / "report.html").exists()
+    assert (tmp_path / "tutorial" / "mine" / "report.html").exists()
+    _, table = text.split("3. a table")
+    assert len(numbers(table)) == 15
