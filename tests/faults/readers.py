@@ -150,15 +150,16 @@ def make_npz(folder: Path) -> list[str]:
     return ["dense.npz", "thin.npz", "images.npz"]
 
 
-def frame() -> pl.DataFrame:
-    rows = range(NUM_ROWS)
+def frame(number: int = NUM_ROWS) -> pl.DataFrame:
+    """A table of numbers, categories, booleans, texts and labels."""
+    rows = range(number)
     columns: dict[str, Any] = {
         "age": [None if row == 3 else row / 7 for row in rows],
         "colour": [("red", "green", 'the "blue", one')[row % 3] for row in rows],
         "member": [row % 4 == 0 for row in rows],
         "note": [f"word{row % 5} and word{row % 7}" for row in rows],
     }
-    columns |= {f"tag_{name}": labels()[:, number] for number, name in enumerate("abc")}
+    columns |= {f"tag_{name}": labels(number)[:, column] for column, name in enumerate("abc")}
     return pl.DataFrame(columns)
 
 
