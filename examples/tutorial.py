@@ -29,7 +29,8 @@ def show(study: Study) -> None:
 def write_table(path: Path) -> None:
     draws = np.random.default_rng(0)
     with path.open("w", newline="", encoding="utf-8") as file:
-        (writer := csv.writer(file)).writerow(["height", "colour", "tag_tall", "tag_rare"])
+        writer = csv.writer(file)
+        writer.writerow(["height", "colour", "tag_tall", "tag_rare"])
         for height, colour in zip(
             draws.normal(170, 10, 800), draws.choice(["red", "blue"], 800), strict=True
         ):

@@ -36,7 +36,8 @@ def numbers(text: str) -> list[float]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_is_short_and_listed(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) < 60
+    longest = 80 if path.name == "tutorial.py" else 60
+    assert len(path.read_text(encoding="utf-8").splitlines()) < longest
     assert f"`{path.name}`" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
 
 

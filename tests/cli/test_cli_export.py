@@ -51,7 +51,7 @@ def test_mistakes_get_one_sentence(run, tmp_path, monkeypatch, capsys):
     assert "must have a name that ends with .onnx, got m.pt" in refused(
         capsys, run, "--format", "onnx", "-o", "m.pt"
     )
-    assert "'onnx', 'torch-export', 'safetensors'" in refused(capsys, run, "--format", "tflite")
+    assert "one of onnx, torch-export, safetensors" in refused(capsys, run, "--format", "tflite")
     assert "format" in refused(capsys, run)
     assert "is not a run" in refused(capsys, tmp_path, "--format", "onnx")
     own = random_model(tmp_path / "own.safetensors")
