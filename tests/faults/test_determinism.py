@@ -25,7 +25,7 @@ def train_apart(table: Path, folder: Path, *, hash_seed: int, threads: int) -> R
     return Run(folder)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_two_processes_with_one_seed_give_the_same_bytes(tmp_path: Path, threads: int) -> None:
     table = tmp_path / "mine.csv"
     frame(200).write_csv(table)
