@@ -4,14 +4,39 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import traceback
 from collections.abc import Iterable
 from types import ModuleType
 
-__all__ = ["UserError", "listing", "nearest", "require"]
+__all__ = ["UserError", "explain", "listing", "nearest", "require"]
 
 
 class UserError(ValueError):
     """A mistake in what the user handed over: the command line prints its sentence and exits with 2."""
+
+
+def explain(error: Exception) -> str | None:
+    """The sentence for a user whose files, disk or arguments are to blame; None where the defect is ours.
+
+    A `ValueError` is about what a user handed over where tailmask itself has raised it.
+
+    >>> explain(UserError("name a folder"))
+    'name a folder'
+    >>> explain(FileNotFoundError(2, "No such file or directory", "a.csv"))
+    'No such file or directory: a.csv'
+    >>> explain(ZeroDivisionError("division by zero")) is None
+    True
+    """
+    if isinstance(error, UserError) or (isinstance(error, ValueError) and _is_ours(error)):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror + (f": {error.filename}" if error.filename else "")
+    return None
+
+
+def _is_ours(error: ValueError) -> bool:
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).startswith("tailmask.")
 
 
 def listing(names: Iterable[object], *, limit: int = 5) -> str:

@@ -32,7 +32,8 @@ def test_users_errors_are_their_own_sentence():
 
 def test_errors_of_the_system_name_the_file(tmp_path):
     error = caught((tmp_path / "gone").read_text)
-    assert _explained(error) == {"event": "failed", "text": f"No such file or directory: {tmp_path / 'gone'}"}
+    text = f"No such file or directory: {tmp_path / 'gone'}"
+    assert _explained(error) == {"event": "failed", "text": text, "of_data": False}
 
 
 def test_values_that_tailmask_refuses_are_the_users(capsys):

@@ -8,13 +8,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Sequence
 from typing import NamedTuple, TextIO
 
 from tailmask import __version__
-from tailmask.errors import UserError, nearest
+from tailmask.errors import UserError, explain, nearest
 
 __all__ = ["main"]
 
@@ -71,12 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, such as `head`, has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:  # a full disk, a folder that may not be written to
-        where = f": {error.filename}" if error.filename else ""
-        return _fail(f"{error.strerror or error}{where}")
+        return _fail(explain(error) or str(error))
     except ValueError as error:
-        if not isinstance(error, UserError) and not _is_ours(error):
+        sentence = explain(error)
+        if sentence is None:
             raise
-        return _fail(str(error))
+        return _fail(sentence)
     return 0
 
 
@@ -107,12 +106,6 @@ def _say(sentence: str, file: TextIO) -> None:
     """Print a sentence in one line; names in it, from whoever's file, cannot move the cursor."""
     shown = "".join(character if character.isprintable() else " " for character in sentence)
     print(f"tailmask: {shown}", file=file)
-
-
-def _is_ours(error: ValueError) -> bool:
-    """Whether tailmask itself raised the error, about what a user handed over."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return str(frame.f_globals.get("__name__")).startswith("tailmask.")
 
 
 def _show_warning(

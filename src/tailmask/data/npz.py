@@ -26,7 +26,7 @@ from tailmask.errors import UserError, listing, require
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["Npz"]
+__all__ = ["Npz", "read_array_header"]
 
 _BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, OverflowError, MemoryError)
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError)
@@ -137,13 +137,7 @@ class Npz:
                 yield file, header
 
     def _read_header(self, file: IO[bytes], info: zipfile.ZipInfo, name: str) -> _Header:
-        try:
-            first = np.lib.format.read_magic(file) == (1, 0)
-            read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-            shape, fortran_order, dtype = read(file)
-        except Exception as error:
-            # Whatever Python's tokenizer and literals and NumPy's types raise on nonsense.
-            raise ValueError(f"its header makes no sense: {error}") from error
+        shape, fortran_order, dtype = read_array_header(file, "its header")
         where = f"{self.path}: the array {name!r}"
         if dtype.hasobject:
             raise UserError(
@@ -172,6 +166,21 @@ class Npz:
         except (*_BROKEN, *_BROKEN_ARCHIVE) as error:
             reason = " ".join(str(error).split())[:120]
             raise UserError(f"{self.path} {problem} ({reason or type(error).__name__})") from error
+
+
+def read_array_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, column-major order and type of the .npy array that the file is at the beginning of.
+
+    A header that NumPy cannot read is a ValueError that calls it by `name`.
+    """
+    try:
+        first = np.lib.format.read_magic(file) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+        shape, fortran_order, dtype = read(file)
+    except Exception as error:
+        # Whatever Python's tokenizer and literals and NumPy's types raise on nonsense.
+        raise ValueError(f"{name} makes no sense: {error}") from error
+    return shape, fortran_order, dtype
 
 
 def _check_text(content: bytearray, dtype: np.dtype[Any]) -> None:

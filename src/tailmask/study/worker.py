@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tailmask.data.dataset import Dataset
-from tailmask.errors import UserError
+from tailmask.errors import explain
 from tailmask.study.facts import DataError, DataFacts, load_data
 from tailmask.study.plan import Setting
 from tailmask.training.engine import Execution, build_module, describe, train
@@ -96,19 +96,11 @@ class _Tasks:
 
 def _explained(error: Exception) -> dict[str, Any]:
     """The last event of a task that ended with an error."""
-    if isinstance(error, UserError) or (isinstance(error, ValueError) and _is_ours(error)):
-        return {"event": "failed", "text": str(error), "of_data": isinstance(error, DataError)}
-    if isinstance(error, OSError) and error.strerror:
-        where = f": {error.filename}" if error.filename else ""
-        return {"event": "failed", "text": f"{error.strerror}{where}"}
+    sentence = explain(error)
+    if sentence is not None:
+        return {"event": "failed", "text": sentence, "of_data": isinstance(error, DataError)}
     traceback.print_exception(error)
     return {"event": "broken", "text": f"{type(error).__name__}: {error}"}
-
-
-def _is_ours(error: ValueError) -> bool:
-    """Whether tailmask itself raised the error, about what a user handed over."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return str(frame.f_globals.get("__name__")).startswith("tailmask.")
 
 
 def main() -> None:

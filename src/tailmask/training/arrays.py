@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailmask.data.npz import read_array_header
 from tailmask.errors import UserError
 from tailmask.files import atomic_path
 
@@ -46,13 +47,7 @@ def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, limit: int) -> ND
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > limit:
         raise ValueError(f"{entry.filename} is compressed, which tailmask's files never are")
     with archive.open(entry) as file:
-        try:
-            first = np.lib.format.read_magic(file) == (1, 0)
-            read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-            shape, fortran_order, dtype = read(file)
-        except Exception as error:
-            # Whatever Python's tokenizer and literals and NumPy's types raise on nonsense.
-            raise ValueError(f"the header of {entry.filename} makes no sense: {error}") from error
+        shape, fortran_order, dtype = read_array_header(file, f"the header of {entry.filename}")
         content = bytearray(file.read())
     if dtype.hasobject or fortran_order or math.prod(shape) * dtype.itemsize != len(content):
         raise ValueError(f"{entry.filename} does not hold the array that it announces")
