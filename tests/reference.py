@@ -81,6 +81,21 @@ def normalize(divergences):
     return result
 
 
+def rate_gap(counts, shrinkage):
+    """Each class's log share of true less predicted positives, averaged with the mean by its evidence."""
+    _, num_classes, num_bins = counts.shape
+    gaps, weights = [], []
+    for c in range(num_classes):
+        present = sum(counts[1, c])
+        predicted = sum(counts[0, c, num_bins // 2 :]) + sum(counts[1, c, num_bins // 2 :])
+        gaps.append(min(1.0, max(-1.0, math.log((present + 0.5) / (predicted + 0.5)))))
+        evidence = max(present, predicted)
+        weights.append(evidence / (evidence + shrinkage) if evidence or shrinkage else 1.0)
+    total = sum(weights)
+    mean = sum(w * g for w, g in zip(weights, gaps, strict=True)) / total if total else 0.0
+    return [w * g + (1 - w) * mean for w, g in zip(weights, gaps, strict=True)]
+
+
 def next_ratio(target_ratio, counts, rate):
     """Eq. 7 for all classes: one epoch's update."""
     scores = normalize(divergence(counts))

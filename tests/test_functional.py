@@ -202,13 +202,18 @@ class TestGaps:
         torch.testing.assert_close(permuted, gap[order], rtol=1e-3, atol=1e-3)
 
     @given(count_tables)
-    def test_are_finite_and_zero_without_both_labels(self, counts):
-        counts = torch.from_numpy(counts[..., : counts.shape[-1] // 2 * 2])
+    def test_divergence_gap_is_finite_and_zero_without_both_labels(self, counts):
+        counts = torch.from_numpy(counts)
         incomplete = (counts.sum(dim=-1) == 0).any(dim=0)
-        for gap in (functional.divergence_gap, functional.rate_gap):
-            values = gap(counts)
-            assert values.isfinite().all()
-            assert (values[incomplete] == 0).all()
+        values = functional.divergence_gap(counts)
+        assert values.isfinite().all()
+        assert (values[incomplete] == 0).all()
+
+    @given(count_tables, st.sampled_from([0.0, 1.0, 5.0, 1e6]))
+    def test_rate_gap_is_the_reference(self, counts, shrinkage):
+        counts = counts[..., : counts.shape[-1] // 2 * 2]
+        gap = functional.rate_gap(torch.from_numpy(counts), shrinkage=shrinkage)
+        np.testing.assert_allclose(gap, reference.rate_gap(counts, shrinkage), rtol=1e-4, atol=1e-5)
 
     def test_rate_gap_rests_where_shares_agree(self):
         # Ten positives and ten predictions, of which only half are right: the shares agree.
@@ -218,6 +223,22 @@ class TestGaps:
     def test_rate_gap_by_hand(self):
         counts = torch.tensor([[[88, 2]], [[4, 6]]])  # 10 of 100 are positive, 8 are predicted
         assert functional.rate_gap(counts).item() == pytest.approx(np.log(10.5 / 8.5), rel=1e-6)
+
+    def test_a_class_without_evidence_moves_as_the_others_do(self):
+        # Both others are present twice as often as predicted; of the last, nothing is known or predicted.
+        counts = torch.tensor([[[90, 0], [80, 0], [100, 0]], [[5, 5], [10, 10], [0, 0]]])
+        gap = functional.rate_gap(counts)
+        assert gap[2] == pytest.approx(np.log(2), rel=0.1)
+        assert functional.rate_gap(counts, shrinkage=0.0)[2] == 0
+
+    def test_rate_gap_does_not_push_a_class_that_is_predicted_in_vain(self):
+        # The last is never present and predicted ten times: its own evidence outweighs the others' need.
+        counts = torch.tensor([[[90, 0], [80, 0], [90, 10]], [[5, 5], [10, 10], [0, 0]]])
+        assert functional.rate_gap(counts)[2] < 0
+
+    def test_rate_gap_refuses_a_negative_shrinkage(self):
+        with pytest.raises(ValueError, match="shrinkage must be 0 or more"):
+            functional.rate_gap(torch.ones(2, 3, 4), shrinkage=-1.0)
 
     def test_rate_gap_needs_an_edge_at_a_half(self):
         with pytest.raises(ValueError, match="even number of bins"):

@@ -198,25 +198,36 @@ def divergence_gap(counts: Tensor) -> Tensor:
     return (positives - negatives).nan_to_num(nan=0.0)
 
 
-def rate_gap(counts: Tensor) -> Tensor:
-    """Log share of true positives less the log share of predicted ones, within ±1, shape (C,).
+def rate_gap(counts: Tensor, *, shrinkage: float = 5.0) -> Tensor:
+    """Log share of true positives less the log share of predicted ones, shape (C,), within ±1.
 
-    An alternative to `divergence_gap` that does come to rest: it is zero where a class is predicted (with a
-    probability of 0.5 or more) just as often as it is present. Meant for held-out data, since on memorised
-    training data the two shares agree whatever the network has learned. Both shares are smoothed as
-    (n + ½) / (N + 1); a class that was not seen with both labels gets zero.
+    An alternative to `divergence_gap` that does come to rest: it is zero where classes are predicted (with a
+    probability of 0.5 or more) just as often as they are present. Meant for held-out data, since on memorised
+    training data the two shares agree whatever the network has learned.
 
-    >>> counts = torch.tensor([[[90, 0], [50, 40]], [[8, 2], [0, 10]]])  # predicted: 2 of 100 and 50 of 100
-    >>> rate_gap(counts)
-    tensor([ 1., -1.])
+    A rare class has few positives there, or none. So each class's own gap, with shares smoothed as
+    (n + ½) / (N + 1), is averaged with the mean of all classes' gaps, by the weights m and `shrinkage`, where
+    m samples have the class or are predicted to, whichever are more: a class that shows nothing of itself
+    moves as the others do. `shrinkage=0` leaves each class to itself, and one without positives in its place.
+
+    >>> counts = torch.tensor([[[90, 0], [50, 40], [99, 0]], [[8, 2], [0, 10], [1, 0]]])
+    >>> rate_gap(counts, shrinkage=0.0)  # present and predicted: 10 and 2, 10 and 50, 1 and 0 of 100
+    tensor([ 1., -1.,  1.])
+    >>> rate_gap(counts)  # the last is hardly known, and follows the mean
+    tensor([ 0.6522, -0.9130,  0.1304])
     """
     num_bins = counts.shape[-1]
     if num_bins % 2:
         raise ValueError(f"rate_gap needs an even number of bins, with an edge at 0.5, got {num_bins}")
-    seen = counts.sum(dim=-1)  # (2, C)
+    if not shrinkage >= 0.0:
+        raise ValueError(f"shrinkage must be 0 or more, got {shrinkage:g}")
+    present = counts[1].sum(dim=-1)  # (C,)
     predicted = counts[..., num_bins // 2 :].sum(dim=(0, 2))  # (C,)
-    gap = ((seen[1] + 0.5) / (predicted + 0.5)).log().clamp(-1.0, 1.0)
-    return gap.where((seen > 0).all(dim=0), 0.0)
+    own = ((present + 0.5) / (predicted + 0.5)).log().clamp(-1.0, 1.0)
+    evidence = torch.maximum(present, predicted)
+    weight = (evidence / (evidence + shrinkage)).nan_to_num(nan=1.0)
+    mean = (weight * own).sum() / weight.sum().clamp(min=torch.finfo(weight.dtype).tiny)
+    return torch.lerp(mean.expand_as(own), own, weight)
 
 
 def next_ratio(target_ratio: Tensor, gap: Tensor, rate: float) -> Tensor:

@@ -180,6 +180,16 @@ class TestStatistics:
         criterion(torch.full_like(targets, -3.0).requires_grad_(), targets)  # nothing is predicted
         assert (criterion.step().target_ratio > criterion.class_ratio).all()
 
+    def test_a_class_that_is_trained_unmasked_keeps_its_ratio(self):
+        with pytest.warns(UserWarning, match="1 of 2 classes have no positives"):
+            criterion = PartialLabelMasking.from_counts([30, 0], [70, 100], adapt="rate", warmup=0)
+        held_out = torch.tensor([[1.0, 1.0], [0.0, 0.0]])  # where the second class does have a positive
+        criterion.update(torch.full_like(held_out, -3.0), held_out)
+        before = criterion.target_ratio.clone()
+        update = criterion.step()
+        assert update.target_ratio[0] > before[0]
+        assert (update.target_ratio[1], update.gap[1]) == (before[1], 0)
+
     def test_warmup_leaves_the_first_ratios(self, targets):
         criterion = PartialLabelMasking.from_targets(targets, warmup=2, rate=1.0)
         for epoch in range(3):

@@ -127,6 +127,7 @@ class AdaptiveRatio(ExactBuffers):
             raise ValueError(
                 f"adapt must give one gap a class, shape ({self.num_classes},), got {tuple(gap.shape)}"
             )
+        gap = gap.where(self._complete(), 0.0)
         if self.num_steps >= self.warmup:
             self.target_ratio.copy_(self._clip(functional.next_ratio(self.target_ratio, gap, self.rate)))
             self._refresh_keep()
