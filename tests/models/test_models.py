@@ -12,6 +12,7 @@ from tailmask.errors import UserError
 from tailmask.models import MODELS, build_model
 from tailmask.models.head import NormalizedLinear, last_bias, last_linear
 from tailmask.models.resnet import BasicBlock
+from tailmask.models.small import WideLinear
 
 SHAPES = {"resnet12": (1, 32, 32), "resnet32": (3, 32, 32), "resnet50": (3, 64, 64), "cnn": (1, 12, 12)}
 
@@ -121,3 +122,23 @@ def test_bad_names_and_shapes_are_refused() -> None:
         build_model("linear", shape=(7,), num_classes=3, hidden=(8,))
     with pytest.raises(ValueError, match="must have 4 outputs"):
         last_linear(nn.Linear(3, 3), num_classes=4)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.9])
+def test_a_wide_layer_is_a_linear_one(share) -> None:
+    torch.manual_seed(0)
+    wide = WideLinear(5000, 3)
+    plain = nn.Linear(5000, 3)
+    plain.load_state_dict(wide.state_dict())
+    inputs = torch.randn(8, 5000) * (torch.rand(5000) < share)
+    for layer in (wide, plain):
+        layer(inputs).square().sum().backward()
+    torch.testing.assert_close(wide(inputs), plain(inputs))
+    for ours, theirs in zip(wide.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_a_wide_layer_tells_of_a_value_that_is_not_finite() -> None:
+    inputs = torch.zeros(2, 5000)
+    inputs[0, 7] = torch.nan
+    assert not WideLinear(5000, 3)(inputs)[0].isfinite().any()
