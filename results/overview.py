@@ -1,19 +1,23 @@
-"""One page over all comparisons in `compare/`: python results/overview.py
+"""What the comparisons in `compare/` found, wherever it is told: python results/overview.py
 
-Writes README.md beside this file. Every number is read from the JSON that `tailmask compare` left.
+Writes README.md beside this file, and in the documents the parts between `<!-- measured: WORD -->` and
+`<!-- end -->`. Every number is read from the JSON that `tailmask compare` left.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from tailmask.analysis.comparison import Comparison, Decision
+from tailmask.analysis.verdict import points
 
 HERE = Path(__file__).parent
+DOCUMENTS = (HERE.parent / "README.md", HERE.parent / "docs" / "methods.md")
 METHODS = ("bce", "focal", "asl", "db", "bce+cb", "bce+undersample", "plm", "plm+focal", "plm+asl")
-METHODS += ("plm:expected=true", "plm:adapt=rate")
+METHODS += ("plm:expected=true", "plm:adapt=rate", "plm:adapt=rate+asl")
 TUNED: Decision = "tuned thresholds"
 
 # Title, measure, decision
@@ -26,6 +30,17 @@ TABLES: tuple[tuple[str, str, Decision], ...] = (
     ("nDCG of a sample's first three labels", "ndcg_at_3", "default"),
     ("Ranking loss; less is better", "ranking_loss", "default"),
 )
+
+
+# Of the card of a word, the methods that show what it does
+CARDS = {
+    "plm": ("plm", "plm:expected=true", "plm:adapt=rate"),
+    "focal": ("focal", "plm+focal"),
+    "asl": ("asl", "plm+asl", "plm:adapt=rate+asl"),
+    "db": ("db",),
+    "cb": ("bce+cb",),
+    "undersample": ("bce+undersample",),
+}
 
 
 def comparisons(folder: Path) -> dict[str, Comparison]:
@@ -53,8 +68,12 @@ def render(found: dict[str, Comparison]) -> str:
 def _lines(found: dict[str, Comparison], metric: str, decision: Decision) -> Iterator[str]:
     yield _line("method", *(f"[{name}](compare/{name}.md)" for name in found))
     yield _line("---", *("---:" for _ in found))
-    for method in METHODS:
+    for method in _measured(found, METHODS):
         yield _line(f"`{method}`", *(_cell(each, method, metric, decision) for each in found.values()))
+
+
+def _measured(found: dict[str, Comparison], methods: tuple[str, ...]) -> list[str]:
+    return [method for method in methods if any(each.row(method, "f1") for each in found.values())]
 
 
 def _line(*cells: str) -> str:
@@ -72,5 +91,54 @@ def _cell(comparison: Comparison, method: str, metric: str, decision: Decision) 
     return f"**{text}** {'+' if difference.effect > 0 else '−'}"
 
 
+def filled(document: str, found: dict[str, Comparison]) -> str:
+    """A document with its measured parts as they are now."""
+
+    def part(match: re.Match[str]) -> str:
+        word = match[1]
+        lines = _in_short(found) if word == "in short" else _card(found, CARDS[word])
+        return f"<!-- measured: {word} -->\n" + "\n".join(lines) + "\n<!-- end -->"
+
+    return re.sub(r"<!-- measured: ([\w ]+) -->.*?<!-- end -->", part, document, flags=re.DOTALL)
+
+
+def _in_short(found: dict[str, Comparison]) -> Iterator[str]:
+    """F1 over all classes and over the rarest third, a line for each set."""
+    methods = ("bce", "plm", "plm:adapt=rate")
+    yield _line("F1, rarest third", *(f"`{method}`" for method in methods))
+    yield _line("---", *("---" for _ in methods))
+    for name, comparison in found.items():
+        rows = [[comparison.row(method, metric) for metric in ("f1", "f1_tail")] for method in methods]
+        cells = (", ".join("" if row is None else f"{100 * row.mean:.1f}" for row in each) for each in rows)
+        yield _line(name, *cells)
+
+
+def _card(found: dict[str, Comparison], methods: tuple[str, ...]) -> Iterator[str]:
+    """Differences to `bce` in the measures that matter most, a column for each set."""
+    yield _line("points over `bce`", *found)
+    yield _line("---", *("---:" for _ in found))
+    measures: tuple[tuple[str, str, Decision], ...] = (
+        ("F1", "f1", "default"),
+        ("F1, rarest third", "f1_tail", "default"),
+        ("F1, thresholds tuned for both", "f1", TUNED),
+        ("nDCG@3", "ndcg_at_3", "default"),
+    )
+    for method in _measured(found, methods):
+        for label, metric, decision in measures:
+            cells = (_difference(each, method, metric, decision) for each in found.values())
+            yield _line(f"`{method}`: {label}", *cells)
+
+
+def _difference(comparison: Comparison, method: str, metric: str, decision: Decision) -> str:
+    difference = comparison.difference(method, metric, decision=decision, reference=decision)
+    if difference is None:
+        return ""
+    text = points(difference.mean)
+    return f"**{text}**" if difference.effect else text
+
+
 if __name__ == "__main__":
-    (HERE / "README.md").write_text(render(comparisons(HERE / "compare")), encoding="utf-8")
+    measured = comparisons(HERE / "compare")
+    (HERE / "README.md").write_text(render(measured), encoding="utf-8")
+    for path in DOCUMENTS:
+        path.write_text(filled(path.read_text(encoding="utf-8"), measured), encoding="utf-8")

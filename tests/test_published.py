@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,11 +31,24 @@ def test_the_page_is_what_the_json_renders_to(path: Path) -> None:
     assert not re.search(r'"/|[ =]/\w', json.dumps(result)), "a path of the machine that made it"
 
 
-def test_the_overview_is_of_the_comparisons_that_there_are() -> None:
+@pytest.fixture(scope="module")
+def overview() -> Any:
     spec = importlib.util.spec_from_file_location("overview", RESULTS / "overview.py")
     assert spec is not None
     assert spec.loader is not None
-    overview = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(overview)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_overview_is_of_the_comparisons_that_there_are(overview: Any) -> None:
     found = overview.comparisons(RESULTS / "compare")
     assert (RESULTS / "README.md").read_text(encoding="utf-8") == overview.render(found)
+
+
+def test_documents_tell_what_was_measured(overview: Any) -> None:
+    found = overview.comparisons(RESULTS / "compare")
+    for path in overview.DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        assert "<!-- measured: " in text
+        assert text == overview.filled(text, found), f"run python results/overview.py: {path.name} is behind"
