@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tailmask.errors import UserError, listing, nearest
+from tailmask.errors import UserError, nearest
 from tailmask.method import parts, values
 from tailmask.method.parts import WORDS, Loss, Part, Sampling
 
@@ -28,6 +28,7 @@ PAPER_METHODS = (
 
 _NAMES = {part: word for word, part in WORDS.items()}
 _LOSSES = [word for word, part in WORDS.items() if issubclass(part, Loss)]
+_ELEMENTWISE = ", ".join(word for word in _LOSSES if word != "ldam")
 _GRAMMAR = "[plm+]LOSS[+cb][+undersample|+classaware][+drw]"
 
 
@@ -54,7 +55,7 @@ class Method:
         if self.masking is not None and isinstance(self.loss, parts.LDAM):
             raise UserError(
                 "plm masks single labels, but ldam is a softmax over all of them: "
-                f"put plm around one of {listing(word for word in _LOSSES if word != 'ldam')}"
+                f"put plm around one of {_ELEMENTWISE}"
             )
 
     def __iter__(self) -> Iterator[Part]:
@@ -101,7 +102,7 @@ class Method:
         if isinstance(self.loss, parts.LDAM) and not single_label:
             raise UserError(
                 "ldam needs data with exactly one label a sample, and here samples have several or none: "
-                f"choose from {listing(word for word in _LOSSES if word != 'ldam')}"
+                f"choose from {_ELEMENTWISE}"
             )
 
 
@@ -124,7 +125,9 @@ def parse(name: str) -> Method:
         slots[slot] = part
     if "loss" not in slots:
         if "masking" not in slots:
-            raise UserError(f"the method {name!r} has no loss: begin with one of {listing(_LOSSES)}, or plm")
+            raise UserError(
+                f"the method {name!r} has no loss: begin with one of {', '.join(_LOSSES)}, or plm"
+            )
         slots["loss"] = parts.BCE()
     if "deferral" in slots:
         slots.setdefault("balance", parts.ClassBalance())
