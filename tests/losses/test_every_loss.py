@@ -17,6 +17,7 @@ from tailmask.losses import (
     DistributionBalancedLoss,
     ElementwiseLoss,
     FocalLoss,
+    HillLoss,
     LDAMLoss,
 )
 
@@ -41,6 +42,8 @@ ELEMENTWISE: dict[str, Build] = {
     "asl 0.5": lambda **options: AsymmetricLoss(gamma_neg=0.5, gamma_pos=0.5, **options),
     "asl no clip": lambda **options: AsymmetricLoss(gamma_pos=1.0, clip=0.0, **options),
     "asl detached": lambda **options: AsymmetricLoss(detach_focus=True, **options),
+    "hill": HillLoss,
+    "hill 0.5": lambda **options: HillLoss(gamma=0.5, margin=-0.5, **options),
     "db": lambda **options: DistributionBalancedLoss(POSITIVES, NEGATIVES, **options),
 }
 LDAM: dict[str, Build] = {

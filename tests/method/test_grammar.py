@@ -17,6 +17,7 @@ from tailmask.method.parts import (
     ClassBalance,
     Deferral,
     Focal,
+    Hill,
     Masking,
     Undersample,
 )
@@ -46,6 +47,7 @@ elementwise = st.one_of(
     st.just(BCE()),
     st.builds(Focal, **options(gamma=numbers, alpha=shares)),
     st.builds(ASL, **options(gamma_neg=numbers, gamma_pos=numbers, clip=shares)),
+    st.builds(Hill, **options(gamma=numbers, margin=numbers)),
     st.builds(DB, **options(alpha=numbers, beta=numbers, mu=numbers, gamma=numbers)),
 )
 softmax = st.builds(LDAM, **options(max_margin=numbers))
@@ -108,14 +110,14 @@ def test_all_options_arrive_typed() -> None:
     ("name", "sentence"),
     [
         ("focl", "unknown word 'focl' in the method 'focl': did you mean 'focal'?"),
-        ("qqq", "choose from plm, bce, focal, asl, db, ldam, cb, undersample, classaware, drw"),
+        ("qqq", "choose from plm, bce, focal, asl, hill, db, ldam, cb, undersample, classaware, drw"),
         ("", "unknown word ''"),
         ("plm++bce", "unknown word ''"),
         ("plm+ldam", "plm masks single labels, but ldam is a softmax over all of them"),
         ("bce+focal", "has both 'bce' and 'focal': choose one"),
         ("plm+plm", "has both 'plm' and 'plm'"),
         ("bce+undersample+classaware", "has both 'undersample' and 'classaware'"),
-        ("cb", "has no loss: begin with one of bce, focal, asl, db, ldam, or plm"),
+        ("cb", "has no loss: begin with one of bce, focal, asl, hill, db, ldam, or plm"),
         ("plm:rat=0.1", "'plm' has no option 'rat': did you mean 'rate'?"),
         ("bce:gamma=2", "'bce' has no option 'gamma': it has none"),
         ("plm:rate", "the option 'rate' of 'plm' needs a value, as in plm:rate=0.5"),
@@ -133,6 +135,7 @@ def test_all_options_arrive_typed() -> None:
         ("plm:range=1..0", "the option range must be low..high with 0 <= low < high"),
         ("plm:rate=1,rate=2", "names the option 'rate' of 'plm' twice"),
         ("focal:gamma=-1", "the option gamma must be 0 or more"),
+        ("hill:gamma=-1", "the option gamma must be 0 or more"),
         ("bce+cb:beta=1", "the option beta must be from 0 to below 1"),
         ("bce+undersample:samples=0", "the option samples must be 1 or more"),
         ("bce+drw:start=1", "the option start must be from 0 to below 1"),
@@ -171,7 +174,7 @@ def test_a_rate_for_one_update_is_no_default_for_another() -> None:
 
 
 def test_ldam_is_refused_on_multi_label_data() -> None:
-    with pytest.raises(UserError, match=r"exactly one label a sample.*choose from bce, focal, asl, db"):
+    with pytest.raises(UserError, match=r"exactly one label a sample.*choose from bce, focal, asl, hill, db"):
         parse("ldam+drw").require_fit(single_label=False)
     for name in PAPER_METHODS:
         parse(name).require_fit(single_label=True)

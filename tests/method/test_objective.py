@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from tailmask.data.dataset import Split
 from tailmask.errors import UserError
 from tailmask.functional import class_ratio
-from tailmask.losses import class_balanced_weights
+from tailmask.losses import HillLoss, class_balanced_weights
 from tailmask.method import PAPER_METHODS, build_objective, parse
 
 NUM_SAMPLES, NUM_CLASSES = 200, 4
@@ -61,6 +61,17 @@ def test_losses_are_summed_over_classes_and_averaged_over_the_batch(multi_label:
     for name in ("bce+cb:beta=0.99", "plm+bce+cb:beta=0.99"):
         objective = build_objective(parse(name), multi_label)
         torch.testing.assert_close(objective(logits, targets), (elements * weights).sum() / len(logits))
+
+
+def test_hill_goes_alone_inside_plm_and_with_weights(multi_label: Split) -> None:
+    logits, targets = batch(multi_label)
+    elements = HillLoss(gamma=1.0, margin=0.5, reduction="none")(logits, targets)
+    weights = class_balanced_weights(multi_label.counts()[1])
+    for balance, weight in (("", 1.0), ("+cb", weights)):
+        for name in ("hill:gamma=1,margin=0.5", "plm+hill:gamma=1,margin=0.5"):
+            objective = build_objective(parse(name + balance), multi_label)
+            torch.testing.assert_close(objective(logits, targets), (elements * weight).sum() / len(logits))
+            assert objective.prior_shift is None
 
 
 def test_class_balance_weighs_samples_where_each_has_one_label(single_label: Split) -> None:

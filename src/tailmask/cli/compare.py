@@ -42,7 +42,7 @@ def compare(
     Args:
         data: name of a data set, or path of your own file
         methods: what to compare: [plm+]LOSS[+cb][+undersample|+classaware][+drw], where LOSS is bce, focal,
-            asl, db or ldam; options follow a colon, as in plm:rate=0.05+focal:gamma=2
+            asl, hill, db or ldam; options follow a colon, as in plm:rate=0.05+focal:gamma=2
         seeds: number of seeds, the same for all methods
         jobs: runs at a time, which share the cores; left out, one a GPU or core, at most 8
         out: folder of the study; left out, tailmask-compare-DATA below the current folder

@@ -47,7 +47,7 @@ def train(
     Args:
         data: name of a data set, or path of your own file
         method: what to train with: [plm+]LOSS[+cb][+undersample|+classaware][+drw], where LOSS is bce, focal,
-            asl, db or ldam; options follow a colon, as in plm:rate=0.05+focal:gamma=2
+            asl, hill, db or ldam; options follow a colon, as in plm:rate=0.05+focal:gamma=2
         seed: seed of weights, order, augmentation and masks
         out: folder of the run; left out, one below runs/
         epochs: number of epochs; the learning rate's course stretches along

@@ -10,6 +10,7 @@ from tailmask.losses.base import ElementwiseLoss
 from tailmask.losses.deferred import DeferredReweighting
 from tailmask.losses.distribution_balanced import DistributionBalancedLoss, rebalanced_weights
 from tailmask.losses.elementwise import BinaryCrossEntropy, FocalLoss, focal_loss
+from tailmask.losses.hill import HillLoss
 from tailmask.losses.ldam import LDAMLoss, ldam_margins
 from tailmask.losses.weights import class_balanced_weights, sample_weights
 
@@ -20,6 +21,7 @@ __all__ = [
     "DistributionBalancedLoss",
     "ElementwiseLoss",
     "FocalLoss",
+    "HillLoss",
     "LDAMLoss",
     "asymmetric_loss",
     "class_balanced_weights",

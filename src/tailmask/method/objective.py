@@ -179,6 +179,8 @@ def _loss(
             loss = losses.FocalLoss(**options)
         case parts.ASL():
             loss = losses.AsymmetricLoss(**options)
+        case parts.Hill():
+            loss = losses.HillLoss(**options)
         case parts.DB():
             loss = losses.DistributionBalancedLoss(positives, negatives, **options)
         case parts.LDAM():

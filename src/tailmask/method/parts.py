@@ -21,6 +21,7 @@ __all__ = [
     "ClassBalance",
     "Deferral",
     "Focal",
+    "Hill",
     "Loss",
     "Masking",
     "Part",
@@ -90,6 +91,17 @@ class ASL:
 
 
 @dataclass(frozen=True)
+class Hill:
+    """`hill`: the Hill loss (Zhang et al. 2021)."""
+
+    gamma: float | None = None
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.gamma is None or self.gamma >= 0, "gamma", "0 or more", self.gamma)
+
+
+@dataclass(frozen=True)
 class DB:
     """`db`: the distribution-balanced loss (Wu et al. 2020)."""
 
@@ -153,7 +165,7 @@ class Deferral:
         _check(self.start is None or 0 <= self.start < 1, "start", "from 0 to below 1", self.start)
 
 
-Loss: TypeAlias = BCE | Focal | ASL | DB | LDAM
+Loss: TypeAlias = BCE | Focal | ASL | Hill | DB | LDAM
 Sampling: TypeAlias = Undersample | ClassAware
 Part: TypeAlias = Masking | Loss | ClassBalance | Sampling | Deferral
 
@@ -162,6 +174,7 @@ WORDS: dict[str, type[Part]] = {
     "bce": BCE,
     "focal": Focal,
     "asl": ASL,
+    "hill": Hill,
     "db": DB,
     "ldam": LDAM,
     "cb": ClassBalance,
