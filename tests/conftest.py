@@ -10,6 +10,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+collect_ignore_glob = ["*conftest.py"]  # fixtures: no doctests are looked for there
+
 settings.register_profile("tailmask", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("tailmask")
 

@@ -1,0 +1,183 @@
+"""What the loss records, and the ratios that it moves."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import reference
+from tailmask import PartialLabelMasking, functional
+
+NUM_CLASSES = 4
+
+
+class TestStatistics:
+    def test_counts_all_known_labels_the_masked_ones_too(self, logits, targets):
+        criterion = PartialLabelMasking.from_targets(targets, initial_ratio="max")
+        criterion(logits, targets)
+        outputs = torch.sigmoid(logits.detach()).numpy()
+        np.testing.assert_array_equal(criterion.counts, reference.histogram(outputs, targets.numpy(), 10))
+
+    def test_epochs_follow_the_reference(self, targets):
+        criterion = PartialLabelMasking.from_targets(targets, rate=0.3, num_bins=8)
+        ratio = reference.class_ratio(targets.numpy())
+        for epoch in range(4):
+            logits = torch.randn(200, NUM_CLASSES) * (epoch + 1)
+            for part in logits.split(64):
+                criterion(part.requires_grad_(), targets[: len(part)])
+            outputs = [torch.sigmoid(part).numpy() for part in logits.split(64)]
+            counts = sum(reference.histogram(part, targets[: len(part)].numpy(), 8) for part in outputs)
+            ratio = reference.next_ratio(ratio, counts, 0.3)
+            update = criterion.step()
+            np.testing.assert_allclose(update.target_ratio, ratio, rtol=1e-4)
+            np.testing.assert_allclose(update.divergence, reference.divergence(counts), rtol=1e-4)
+        assert criterion.num_steps == 4
+
+    def test_step_starts_an_epoch_anew(self, logits, targets):
+        criterion = PartialLabelMasking.from_targets(targets)
+        criterion(logits, targets)
+        criterion.step()
+        assert not criterion.counts.any()
+
+    def test_blocks_of_classes_count_like_one(self, monkeypatch):
+        targets, logits = (torch.rand(30, 50) < 0.4).float(), torch.randn(30, 50, requires_grad=True)
+        targets[0, 0] = torch.nan
+        whole, blocks = (PartialLabelMasking.from_targets(targets) for _ in range(2))
+        whole(logits, targets)
+        monkeypatch.setattr("tailmask.masking.ratios._BLOCK", 30 * 7)
+        blocks(logits, targets)
+        assert torch.equal(whole.counts, blocks.counts)
+
+    def test_update_records_without_a_loss(self, logits, targets):
+        criterion = PartialLabelMasking.from_targets(targets, record=False)
+        criterion(logits, targets)
+        assert not criterion.counts.any()
+        criterion.eval().update(logits, targets)
+        assert criterion.counts.sum() == targets.numel()
+
+    def test_state_is_constant_in_samples(self):
+        num_classes = 100_000
+        positives = torch.randint(1, 50, (num_classes,))
+        criterion = PartialLabelMasking.from_counts(positives, 1000 - positives)
+
+        def state_bytes():
+            return sum(tensor.numel() * tensor.element_size() for tensor in criterion.state_dict().values())
+
+        before = state_bytes()
+        assert before < num_classes * (2 * 10 * 8 + 64)
+        for _ in range(3):
+            logits = torch.randn(8, num_classes, requires_grad=True)
+            criterion(logits, (torch.rand(8, num_classes) < 0.01).float()).backward()
+        assert state_bytes() == before
+
+    def test_rate_matching_comes_to_rest(self):
+        targets = torch.zeros(100, 2)
+        targets[:30, 0] = targets[:10, 1] = 1
+        criterion = PartialLabelMasking.from_targets(targets, adapt="rate", warmup=0)
+        assert criterion.rate == 0.1
+        criterion(torch.where(targets > 0, 3.0, -3.0).requires_grad_(), targets)
+        update = criterion.step()
+        assert torch.equal(update.target_ratio, criterion.class_ratio)
+        criterion(torch.full_like(targets, -3.0).requires_grad_(), targets)  # nothing is predicted
+        assert (criterion.step().target_ratio > criterion.class_ratio).all()
+
+    def test_a_class_that_is_trained_unmasked_keeps_its_ratio(self):
+        with pytest.warns(UserWarning, match="1 of 2 classes have no positives"):
+            criterion = PartialLabelMasking.from_counts([30, 0], [70, 100], adapt="rate", warmup=0)
+        held_out = torch.tensor([[1.0, 1.0], [0.0, 0.0]])  # where the second class does have a positive
+        criterion.update(torch.full_like(held_out, -3.0), held_out)
+        before = criterion.target_ratio.clone()
+        update = criterion.step()
+        assert update.target_ratio[0] > before[0]
+        assert (update.target_ratio[1], update.gap[1]) == (before[1], 0)
+
+    def test_warmup_leaves_the_first_ratios(self, targets):
+        criterion = PartialLabelMasking.from_targets(targets, warmup=2, rate=1.0)
+        for epoch in range(3):
+            criterion(torch.randn(200, NUM_CLASSES, requires_grad=True), targets)
+            moved = not torch.equal(criterion.step().target_ratio, criterion.class_ratio)
+            assert moved == (epoch == 2)
+
+    def test_adapt_can_be_a_function(self, logits, targets):
+        criterion = PartialLabelMasking.from_targets(
+            targets, rate=1.0, adapt=lambda counts: torch.full((counts.shape[1],), 0.5)
+        )
+        criterion(logits, targets)
+        torch.testing.assert_close(criterion.step().target_ratio, criterion.class_ratio * np.exp(0.5))
+
+
+class TestRatios:
+    def test_initial_ratios(self, targets):
+        ratio = torch.from_numpy(reference.class_ratio(targets.numpy())).float()
+        for name, expected in {
+            "class": ratio,
+            "mean": ratio.mean(),
+            "min": ratio.min(),
+            "max": ratio.max(),
+        }.items():
+            criterion = PartialLabelMasking.from_targets(targets, initial_ratio=name)
+            torch.testing.assert_close(criterion.target_ratio, expected.expand(NUM_CLASSES))
+        chosen = torch.tensor([0.1, 0.2, 0.3, 0.4])
+        criterion = PartialLabelMasking.from_targets(targets, initial_ratio=chosen)
+        assert torch.equal(criterion.target_ratio, chosen)
+
+    def test_range_clips_the_initial_ratio_and_each_update(self, targets):
+        criterion = PartialLabelMasking.from_targets(targets, ratio_range=(0.2, 1.0), rate=5.0)
+        assert criterion.target_ratio.min() == pytest.approx(0.2)
+        assert criterion.target_ratio.max() == pytest.approx(1.0)
+        criterion(torch.randn(200, NUM_CLASSES, requires_grad=True), targets)
+        ratio = criterion.step().target_ratio
+        assert ((ratio >= 0.2 - 1e-6) & (ratio <= 1)).all()
+
+    @pytest.mark.parametrize("initial", ["class", "mean", "min", "max"])
+    @pytest.mark.parametrize("limits", [None, (0.0, 1.0)])
+    def test_classes_without_a_label_stay_and_are_named(self, initial, limits):
+        targets = torch.zeros(40, 4)
+        targets[:10, 0] = targets[:20, 1] = 1
+        targets[:, 3] = 1
+        with pytest.warns(UserWarning, match="in the training data") as caught:
+            criterion = PartialLabelMasking.from_targets(
+                targets, initial_ratio=initial, ratio_range=limits, rate=1.0
+            )
+        messages = [str(warning.message) for warning in caught]
+        assert "1 of 4 classes have no negatives in the training data (class 3)" in messages[0]
+        assert "1 of 4 classes have no positives in the training data (class 2)" in messages[1]
+        assert caught[0].filename == __file__  # the warning points at the caller
+        before = criterion.target_ratio.clone()
+        assert (criterion.keep[:, 2:] == 1).all()
+        for _ in range(3):
+            logits = torch.randn(40, 4, requires_grad=True)
+            loss = criterion(logits, targets)
+            loss.backward()
+            assert loss.isfinite()
+            update = criterion.step()
+        assert torch.equal(update.target_ratio[2:], before[2:])
+        assert not torch.equal(update.target_ratio[:2], before[:2])
+        assert update.target_ratio.isfinite().all()
+        assert (criterion.prior_shift()[2:] == 0).all()
+
+    def test_new_class_counts_change_the_masks_not_the_target(self, targets):
+        criterion = PartialLabelMasking.from_targets(targets)
+        target = criterion.target_ratio.clone()
+        criterion.set_class_counts([100, 100, 100, 100], [100, 100, 100, 100])
+        assert torch.equal(criterion.target_ratio, target)
+        torch.testing.assert_close(
+            criterion.keep, functional.keep_probability(torch.ones(NUM_CLASSES), target)
+        )
+
+    def test_a_hardly_kept_class_warns_once(self, targets):
+        criterion = PartialLabelMasking.from_targets(targets, rate=20.0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(4):
+                criterion(torch.randn(200, NUM_CLASSES, requires_grad=True), targets)
+                criterion.step()
+        named = [
+            name
+            for warning in caught
+            for name in str(warning.message).split("class ")[1].split(":")[0].split(", ")
+        ]
+        assert len(named) == len(set(named)) > 0
