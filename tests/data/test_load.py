@@ -14,13 +14,13 @@ from tailmask.data import NAMED, DataOptions, load
 from tailmask.errors import UserError
 
 
-def test_unknown_names_get_a_suggestion(tmp_path: Path) -> None:
+def test_unknown_names_get_a_suggestion() -> None:
     with pytest.raises(
         UserError, match="no data set and no file called 'multimnst': did you mean 'multimnist'"
     ):
         load("multimnst")
     with pytest.raises(UserError, match="choose from digits, multimnist"):
-        load(str(tmp_path / "gone.csv"))
+        load("cars")
 
 
 def test_files_of_no_known_kind(tmp_path: Path) -> None:
@@ -77,3 +77,13 @@ def test_the_options_cost_no_torch() -> None:
 
 def test_every_named_set_has_a_line_of_help() -> None:
     assert all(named.help and ":" in named.function for named in NAMED.values())
+
+
+def test_a_file_that_is_not_there_is_looked_for_among_its_neighbours(tmp_path):
+    (tmp_path / "mydata.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(UserError, match=r"there is no file '.*mydta.csv': did you mean '.*mydata.csv'\?"):
+        load(tmp_path / "mydta.csv")
+    with pytest.raises(UserError, match=r"there is no file '.*other.npz': check the path"):
+        load(tmp_path / "other.npz")
+    with pytest.raises(UserError, match=r"no file '.*', and no folder '.*nowhere': check the path"):
+        load(tmp_path / "nowhere" / "mydata.csv")

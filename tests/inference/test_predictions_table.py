@@ -77,7 +77,7 @@ def test_a_named_column_tells_rows_apart(table_run, tmp_path):
     pl.read_csv(source).write_parquet(tmp_path / "new.parquet")  # numbers there, and so in the output
     write_predictions(predictor, tmp_path / "new.parquet", tmp_path / "out.parquet", id_column="code")
     assert pl.read_parquet(tmp_path / "out.parquet")["code"].to_list() == [0, 1, 2]
-    with pytest.raises(UserError, match=r"lacks the columns? cod"):
+    with pytest.raises(UserError, match=r"lacks the columns cod, which --id names: did you mean 'code'\?"):
         write_predictions(predictor, source, tmp_path / "other.csv", id_column="cod")
 
 

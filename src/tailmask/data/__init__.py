@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import warnings
 from pathlib import Path
@@ -62,12 +63,22 @@ def load(name_or_path: str | Path, options: DataOptions | None = None) -> Datase
 
         dataset = load_file(path, options)
     else:
-        raise UserError(f"there is no data set and no file called {name!r}: {nearest(name, NAMED)}")
+        raise UserError(_missing(name, path))
     positives = dataset.train.counts()[1].tolist()
     absent = [name for name, number in zip(dataset.classes, positives, strict=True) if not number]
     if absent:
         warnings.warn(f"no training sample of {dataset.name} has the labels {listing(absent)}", stacklevel=2)
     return dataset
+
+
+def _missing(name: str, path: Path) -> str:
+    if not path.suffix:
+        return f"there is no data set and no file called {name!r}: {nearest(name, NAMED)}"
+    if not path.parent.is_dir():
+        return f"there is no file {name!r}, and no folder {str(path.parent)!r}: check the path"
+    close = difflib.get_close_matches(path.name, [each.name for each in path.parent.iterdir()], n=1)
+    hint = f"did you mean {str(path.with_name(close[0]))!r}?" if close else "check the path"
+    return f"there is no file {name!r}: {hint}"
 
 
 def __getattr__(name: str) -> Any:

@@ -32,15 +32,23 @@ def read_frame(path: Path, *, header: bool = True, types: Mapping[str, Any] | No
 
 
 def frame_pieces(
-    path: Path, batch_size: int, *, columns: Sequence[str], types: Mapping[str, Any], header: bool = True
+    path: Path,
+    batch_size: int,
+    *,
+    columns: Sequence[str],
+    types: Mapping[str, Any],
+    header: bool = True,
+    wanted: str = "the model was trained on",
 ) -> Iterator[pl.DataFrame]:
-    """Some columns of a table, `batch_size` rows at a time."""
+    """Some columns of a table, which are `wanted` for something, `batch_size` rows at a time."""
     polars = require("polars", extra="tables")
     with _sentence(path):
         scan = _scan(path, header=header, types=types, infer=False)
-        absent = [name for name in columns if name not in scan.collect_schema().names()]
+        there = scan.collect_schema().names()
+        absent = [name for name in columns if name not in there]
         if absent:
-            raise UserError(f"{path} lacks the columns {listing(absent)}, which the model was trained on")
+            hint = nearest(absent[0], there)
+            raise UserError(f"{path} lacks the columns {listing(absent)}, which {wanted}: {hint}")
         rest = None
         for chunk in scan.select(columns).collect_batches(chunk_size=batch_size):
             rest = chunk if rest is None else polars.concat([rest, chunk])

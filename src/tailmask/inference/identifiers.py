@@ -49,8 +49,10 @@ def _column(path: Path, encoder: Encoder, batch_size: int, column: str) -> Itera
         # In a text file 007 is not 7; the other formats know what they hold.
         types: dict[str, Any] = {column: polars.String} if suffix in (".csv", ".tsv") else {}
         header = encoder.header if isinstance(encoder, TableEncoder) else True
-        for frame in frame_pieces(path, batch_size, columns=[column], types=types, header=header):
-            yield frame[column]
+        pieces = frame_pieces(
+            path, batch_size, columns=[column], types=types, header=header, wanted="--id names"
+        )
+        yield from (frame[column] for frame in pieces)
     else:
         raise UserError(f"{path} has no columns or arrays to take --id {column} from")
 
