@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["ResNet"]
+__all__ = ["ResNet", "initialize"]
 
 
 class BasicBlock(nn.Module):
@@ -75,9 +75,7 @@ class ResNet(nn.Module):
                 channels = width
         self.blocks = nn.Sequential(*blocks)
         self.classifier = nn.Linear(channels, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        initialize(self)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (B, C) of images (B, channels, H, W)."""
@@ -85,3 +83,10 @@ class ResNet(nn.Module):
         hidden = self.blocks(hidden).mean(dim=(2, 3))
         logits: Tensor = self.classifier(hidden)
         return logits
+
+
+def initialize(network: nn.Module) -> None:
+    """Start all convolutions with He's normal weights (He et al. 2015), scaled by their outputs."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tailmask.models.resnet import initialize
+
 __all__ = ["ResNet50"]
 
 
@@ -58,9 +60,7 @@ class ResNet50(nn.Module):
                 channels = 4 * width
         self.blocks = nn.Sequential(*blocks)
         self.classifier = nn.Linear(channels, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        initialize(self)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (B, C) of images (B, channels, H, W)."""
