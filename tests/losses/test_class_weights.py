@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tailmask import PartialLabelMasking
 from tailmask.losses import (
     AsymmetricLoss,
     BinaryCrossEntropy,
@@ -13,6 +14,7 @@ from tailmask.losses import (
     FocalLoss,
     LDAMLoss,
     class_balanced_weights,
+    positive_weights,
     sample_weights,
 )
 
@@ -39,6 +41,13 @@ def test_a_class_without_positives_weighs_one_and_is_left_out_of_the_sum() -> No
     weights = class_balanced_weights([5000, 0, 500, 50])
     assert weights.tolist() == pytest.approx([0.0341073618, 1.0, 0.2751672254, 2.6907254128])
     assert class_balanced_weights([0, 0]).tolist() == [1, 1]
+
+
+def test_weights_of_positives_by_hand() -> None:
+    positives, negatives = [25, 400, 0, 50, 0], [400, 25, 50, 0, 0]
+    assert positive_weights(positives, negatives).tolist() == [16, 0.0625, 1, 1, 1]
+    assert positive_weights(positives, negatives, power=0.5).tolist() == [4, 0.25, 1, 1, 1]
+    assert positive_weights(positives, negatives, power=0.0).tolist() == [1, 1, 1, 1, 1]
 
 
 def test_sample_weights() -> None:
@@ -70,10 +79,20 @@ def test_prior_shift_holds_for_cross_entropy_with_constant_class_weights_only() 
     assert BinaryCrossEntropy.supports_prior_shift
     assert BinaryCrossEntropy(weight=[1.0, 2.0]).supports_prior_shift
     assert not BinaryCrossEntropy(weight=[1.0, 2.0], per_sample=True).supports_prior_shift
+    assert not BinaryCrossEntropy(pos_weight=[1.0, 2.0]).supports_prior_shift
     assert not FocalLoss.supports_prior_shift
     assert not AsymmetricLoss.supports_prior_shift
     assert DeferredReweighting(BinaryCrossEntropy(), [1.0], start_epoch=1).supports_prior_shift
     assert not DeferredReweighting(LDAMLoss([1, 2]), [1.0, 2.0], start_epoch=1).supports_prior_shift
+
+
+@pytest.mark.parametrize("loss", [BinaryCrossEntropy, torch.nn.BCEWithLogitsLoss])
+def test_a_prior_shift_with_weighted_positives_is_no_probability(loss: type[torch.nn.Module]) -> None:
+    counts, pos_weight = torch.tensor([[8, 9], [2, 1]]), torch.tensor([4.0, 9.0])
+    PartialLabelMasking(counts, loss=loss(reduction="none")).prior_shift()  # which does not warn
+    weighted = PartialLabelMasking(counts, loss=loss(pos_weight=pos_weight, reduction="none"))
+    with pytest.warns(UserWarning, match="no probabilities"):
+        weighted.prior_shift()
 
 
 @pytest.mark.parametrize("per_sample", [False, True])

@@ -28,6 +28,42 @@ def test_cross_entropy_is_torchs_to_the_last_bit(reduction: str, weighted: bool)
     assert torch.allclose(*gradients, rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weighted_positives_are_torchs_to_the_last_bit(reduction: str, weighted: bool) -> None:
+    logits, targets = logits_and_targets()
+    logits.requires_grad_()
+    weight = torch.rand(7) if weighted else None
+    pos_weight = torch.tensor([0.0, 0.1, 1.0, 2.0, 30.0, 400.0, 5000.0])
+    ours = BinaryCrossEntropy(pos_weight=pos_weight, weight=weight, reduction=reduction)
+    theirs = nn.BCEWithLogitsLoss(pos_weight=pos_weight, weight=weight, reduction=reduction)
+    for labels in (targets, torch.rand_like(targets)):
+        losses = ours(logits, labels), theirs(logits, labels)
+        assert torch.equal(*losses)
+        gradients = [torch.autograd.grad(loss.sum(), logits)[0] for loss in losses]
+        assert torch.allclose(*gradients, rtol=1e-6, atol=0)
+
+
+def test_weighted_positives_lift_the_best_logit_by_the_weights_logarithm() -> None:
+    # Of 100 labels 20 are positive: the best logit is log(20 / 80), and with a weight of 4 it is 0.
+    targets = (torch.arange(100) < 20).double().unsqueeze(1)
+    for pos_weight, best in ((1.0, -1.3862943611), (4.0, 0.0)):
+        logits = torch.full((100, 1), best, dtype=torch.float64, requires_grad=True)
+        BinaryCrossEntropy(pos_weight=[pos_weight])(logits, targets).backward()
+        assert logits.grad.sum().item() == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("pos_weight", [[-1.0, 1.0], [torch.inf, 1.0], 2.0])
+def test_weights_of_positives_out_of_range(pos_weight: object) -> None:
+    with pytest.raises(ValueError, match="pos_weight must"):
+        BinaryCrossEntropy(pos_weight=pos_weight)
+
+
+def test_weights_of_positives_of_another_number_of_classes() -> None:
+    with pytest.raises(ValueError, match="pos_weight has 2 classes, the targets have 3"):
+        BinaryCrossEntropy(pos_weight=[0.5, 0.5])(torch.zeros(1, 3), torch.zeros(1, 3))
+
+
 def test_cross_entropy_takes_soft_targets() -> None:
     logits, _ = logits_and_targets()
     targets = torch.rand_like(logits)

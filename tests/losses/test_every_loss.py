@@ -33,6 +33,7 @@ ELEMENTWISE: dict[str, Build] = {
     "bce weighted per sample": lambda **options: BinaryCrossEntropy(
         weight=WEIGHT, per_sample=True, **options
     ),
+    "bce positives weighted": lambda **options: BinaryCrossEntropy(pos_weight=[0.5, 3, 20, 100], **options),
     "bce deferred": lambda **options: DeferredReweighting(
         BinaryCrossEntropy(**options), WEIGHT, start_epoch=0
     ),

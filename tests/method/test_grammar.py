@@ -45,12 +45,15 @@ maskings = st.builds(
 )
 elementwise = st.one_of(
     st.just(BCE()),
+    st.just(BCE(pos_power=0.0)),
     st.builds(Focal, **options(gamma=numbers, alpha=shares)),
     st.builds(ASL, **options(gamma_neg=numbers, gamma_pos=numbers, clip=shares)),
     st.builds(Hill, **options(gamma=numbers, margin=numbers)),
     st.builds(DB, **options(alpha=numbers, beta=numbers, mu=numbers, gamma=numbers)),
 )
-softmax = st.builds(LDAM, **options(max_margin=numbers))
+unmasked = st.one_of(
+    st.builds(LDAM, **options(max_margin=numbers)), st.builds(BCE, **options(pos_power=numbers))
+)
 
 
 @st.composite
@@ -59,7 +62,7 @@ def methods(draw) -> Method:
     deferral = draw(st.none() | st.builds(Deferral, **options(start=shares)))
     balance = draw(st.none() | st.builds(ClassBalance, **options(beta=shares)))
     return Method(
-        loss=draw(elementwise if masking is not None else elementwise | softmax),
+        loss=draw(elementwise if masking is not None else elementwise | unmasked),
         masking=masking,
         balance=ClassBalance() if balance is None and deferral is not None else balance,
         sampling=draw(
@@ -119,7 +122,9 @@ def test_all_options_arrive_typed() -> None:
         ("bce+undersample+classaware", "has both 'undersample' and 'classaware'"),
         ("cb", "has no loss: begin with one of bce, focal, asl, hill, db, ldam, or plm"),
         ("plm:rat=0.1", "'plm' has no option 'rat': did you mean 'rate'?"),
-        ("bce:gamma=2", "'bce' has no option 'gamma': it has none"),
+        ("bce+classaware:gamma=2", "'classaware' has no option 'gamma': it has none"),
+        ("bce:pos_power=-1", "the option pos_power must be 0 or more"),
+        ("plm+bce:pos_power=1", "plm and bce:pos_power both set the ratio"),
         ("plm:rate", "the option 'rate' of 'plm' needs a value, as in plm:rate=0.5"),
         ("plm:init", "needs a value, as in plm:init=class"),
         ("plm:rate=much", "plm:rate must be a number, got 'much'"),

@@ -63,6 +63,18 @@ def test_losses_are_summed_over_classes_and_averaged_over_the_batch(multi_label:
         torch.testing.assert_close(objective(logits, targets), (elements * weights).sum() / len(logits))
 
 
+@pytest.mark.parametrize("power", [0, 0.5, 1])
+def test_positives_are_weighted_by_how_rare_they_are(multi_label: Split, power: float) -> None:
+    targets = multi_label.targets.clone()
+    targets[:, 2], targets[:, 3] = 0, 1  # a class without positives, and one without negatives
+    negatives, positives = (targets == 0).sum(dim=0), (targets == 1).sum(dim=0)
+    usual = torch.tensor([n / p if n and p else 1.0 for n, p in zip(negatives, positives, strict=True)])
+    logits, labels = batch(Split(multi_label.inputs, targets))
+    expected = F.binary_cross_entropy_with_logits(logits, labels, pos_weight=usual**power, reduction="sum")
+    objective = build_objective(parse(f"bce:pos_power={power}"), Split(multi_label.inputs, targets))
+    torch.testing.assert_close(objective(logits, labels), expected / len(logits))
+
+
 def test_hill_goes_alone_inside_plm_and_with_weights(multi_label: Split) -> None:
     logits, targets = batch(multi_label)
     elements = HillLoss(gamma=1.0, margin=0.5, reduction="none")(logits, targets)

@@ -12,7 +12,7 @@ from tailmask.losses.distribution_balanced import DistributionBalancedLoss, reba
 from tailmask.losses.elementwise import BinaryCrossEntropy, FocalLoss, focal_loss
 from tailmask.losses.hill import HillLoss
 from tailmask.losses.ldam import LDAMLoss, ldam_margins
-from tailmask.losses.weights import class_balanced_weights, sample_weights
+from tailmask.losses.weights import class_balanced_weights, positive_weights, sample_weights
 
 __all__ = [
     "AsymmetricLoss",
@@ -27,6 +27,7 @@ __all__ = [
     "class_balanced_weights",
     "focal_loss",
     "ldam_margins",
+    "positive_weights",
     "rebalanced_weights",
     "sample_weights",
 ]

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tailmask.losses.base import ElementwiseLoss, Reduction
-from tailmask.losses.weights import over_classes
+from tailmask.losses.weights import class_vector, over_classes
 
 __all__ = ["BinaryCrossEntropy", "FocalLoss", "focal_loss"]
 
@@ -20,14 +20,35 @@ class BinaryCrossEntropy(ElementwiseLoss):
     >>> BinaryCrossEntropy()(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
     tensor(0.6931)
 
-    The arguments are those of `ElementwiseLoss`: `weight`, `per_sample`, `reduction`.
+    Args:
+        pos_weight: Weight of each class's positives, shape (C,), such as `positive_weights`. It lifts the
+            logits by its logarithm, so that outputs are no probabilities; None is 1 for all.
+        weight: As in `ElementwiseLoss`.
+        per_sample: As in `ElementwiseLoss`.
+        reduction: As in `ElementwiseLoss`.
     """
 
     supports_prior_shift = True
+    pos_weight: Tensor | None
+
+    def __init__(
+        self,
+        *,
+        pos_weight: Any = None,
+        weight: Any = None,
+        per_sample: bool = False,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(weight=weight, per_sample=per_sample, reduction=reduction)
+        if pos_weight is not None:
+            pos_weight = class_vector(pos_weight, name="pos_weight")
+            self.supports_prior_shift = False
+        self.register_buffer("pos_weight", pos_weight)
 
     def elementwise(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Binary cross-entropy of each label."""
-        return F.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+        weight = None if self.pos_weight is None else over_classes(self.pos_weight, logits, name="pos_weight")
+        return F.binary_cross_entropy_with_logits(logits, targets, pos_weight=weight, reduction="none")
 
 
 def focal_loss(logits: Tensor, targets: Tensor, gamma: float = 2.0) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tailmask.errors import listing
 
-__all__ = ["class_balanced_weights", "class_vector", "over_classes", "sample_weights"]
+__all__ = ["class_balanced_weights", "class_vector", "over_classes", "positive_weights", "sample_weights"]
 
 
 def class_balanced_weights(positives: Any, beta: float = 0.9999) -> Tensor:
@@ -31,6 +31,18 @@ def class_balanced_weights(positives: Any, beta: float = 0.9999) -> Tensor:
     weights = (1 - beta) / (1 - beta**number)  # (C,)
     total = weights.where(present, 0.0).sum()
     return (weights * present.sum() / total).where(present, 1.0).float()
+
+
+def positive_weights(positives: Any, negatives: Any, *, power: float = 1.0) -> Tensor:
+    """Weight of each class's positives, (negatives / positives)^power: the usual `pos_weight`.
+
+    A class without positives, or without negatives, gets 1.
+
+    >>> positive_weights([100, 300, 0], [300, 100, 400])
+    tensor([3.0000, 0.3333, 1.0000])
+    """
+    ratio = class_vector(negatives, name="negatives") / class_vector(positives, name="positives")
+    return (ratio**power).where(ratio.isfinite() & (ratio > 0), 1.0)
 
 
 def sample_weights(targets: Tensor, class_weights: Tensor) -> Tensor:

@@ -235,6 +235,6 @@ class PartialLabelMasking(AdaptiveRatio):
 def _is_cross_entropy(loss: Loss | None) -> bool:
     return (
         loss is None
-        or isinstance(loss, nn.BCEWithLogitsLoss)
+        or (isinstance(loss, nn.BCEWithLogitsLoss) and loss.pos_weight is None)
         or bool(getattr(loss, "supports_prior_shift", False))
     )

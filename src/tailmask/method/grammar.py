@@ -57,6 +57,10 @@ class Method:
                 "plm masks single labels, but ldam is a softmax over all of them: "
                 f"put plm around one of {_ELEMENTWISE}"
             )
+        if self.masking is not None and isinstance(self.loss, parts.BCE) and self.loss.pos_power:
+            raise UserError(
+                "plm and bce:pos_power both set the ratio of positives to negatives: leave one of them out"
+            )
 
     def __iter__(self) -> Iterator[Part]:
         """The parts that the method has, in the order of the grammar."""
@@ -110,7 +114,7 @@ def parse(name: str) -> Method:
     """The method of a name such as `plm:rate=0.05,expected=true+focal:gamma=2`.
 
     >>> parse("plm")
-    Method(loss=BCE(), masking=Masking(rate=None, ...), balance=None, sampling=None, deferral=None)
+    Method(loss=BCE(pos_power=None), masking=Masking(rate=None, ...), balance=None, sampling=None, ...)
     >>> parse("focl")
     Traceback (most recent call last):
     tailmask.errors.UserError: unknown word 'focl' in the method 'focl': did you mean 'focal'?

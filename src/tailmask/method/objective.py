@@ -174,6 +174,8 @@ def _loss(
     loss: losses.ElementwiseLoss | losses.LDAMLoss
     match method.loss:
         case parts.BCE():
+            if power := options.pop("pos_power", 0.0):
+                options["pos_weight"] = losses.positive_weights(positives, negatives, power=power)
             loss = losses.BinaryCrossEntropy(**options)
         case parts.Focal():
             loss = losses.FocalLoss(**options)

@@ -61,7 +61,12 @@ class Masking:
 
 @dataclass(frozen=True)
 class BCE:
-    """`bce`: binary cross-entropy."""
+    """`bce`: binary cross-entropy, with positives weighted by (negatives / positives)^pos_power."""
+
+    pos_power: float | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.pos_power is None or self.pos_power >= 0, "pos_power", "0 or more", self.pos_power)
 
 
 @dataclass(frozen=True)
