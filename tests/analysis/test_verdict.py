@@ -9,6 +9,7 @@ import pytest
 
 from tailmask.analysis.comparison import Comparison, Difference, MethodRuns, Row
 from tailmask.analysis.verdict import lead_method, verdict
+from tailmask.method import RECOMMENDED
 
 Ends = tuple[float, float, float]  # mean, low, high of a difference, in points
 
@@ -191,6 +192,12 @@ def constructed_with(comparison: Comparison, **changes: object) -> Comparison:
     import dataclasses
 
     return dataclasses.replace(comparison, **changes)
+
+
+def test_leads_with_the_recommended_method_where_it_is_compared() -> None:
+    found = constructed({"f1": (1.0, 0.5, 1.5)}, others={RECOMMENDED: (2.0, 1.0, 3.0)})
+    assert lead_method(found) == RECOMMENDED
+    assert verdict(found).text.startswith(f"{RECOMMENDED} helped")
 
 
 def test_leads_with_the_first_method_that_masks() -> None:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tailmask.cli import main
+from tailmask.method import RECOMMENDED
 from tailmask.study import render_markdown
 
 
@@ -24,11 +25,13 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
     folder = tmp_path / "tailmask-compare-digits"
 
     # What is said: progress on the error stream, then tables, the verdict, and last where the page is.
-    assert re.findall(r"^(\d)/4 (\w+), seed (\d): validation F1", err, flags=re.MULTILINE)
+    assert re.findall(r"^(\d)/6 (\w+), seed (\d): validation F1", err, flags=re.MULTILINE)
     assert out.splitlines()[-1] == "report in tailmask-compare-digits/report.html"
     assert "\x1b" not in out
     content = json.loads((folder / "comparison.json").read_text())
+    assert content["comparison"]["verdict"].startswith(RECOMMENDED)
     assert content["comparison"]["verdict"].split(".")[0] in out
+    assert f"{RECOMMENDED} is the form of PLM that is recommended" in out.replace("\n", " ")
 
     # What is left: the page, the tables, and one run for each method and seed.
     assert "<html" in (folder / "report.html").read_text()
@@ -38,7 +41,7 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
     assert content["machine"]["cores"] >= 1
     assert content["versions"]["torch"]
     assert sorted(run.name for run in (folder / "runs").iterdir()) == [
-        f"{method}_seed={seed}" for method in ("bce", "plm") for seed in (0, 1)
+        f"{method}_seed={seed}" for method in ("bce", "plm_adapt=rate+asl", "plm") for seed in (0, 1)
     ]
     (recorded,) = {run["threads"] for run in content["runs"]}
     assert recorded >= 1
@@ -49,7 +52,7 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
     # The same study is read; another one is refused and nothing of it is touched.
     before = {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("*") if path.is_file()}
     assert main([*command, "--tuned-thresholds"]) == 0
-    assert "4 of 4 runs are there already" in capsys.readouterr().err
+    assert "6 of 6 runs are there already" in capsys.readouterr().err
     rows = json.loads((folder / "comparison.json").read_text())["comparison"]["rows"]
     assert {row["decision"] for row in rows} == {"default", "tuned thresholds"}
     assert main(["compare", "--epochs", "2", "--seeds", "2"]) == 2

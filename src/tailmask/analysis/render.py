@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tailmask.analysis.comparison import ClassGain, Comparison, Difference, Row, row_name
 from tailmask.analysis.measures import describe
 from tailmask.analysis.verdict import interval_text, points
+from tailmask.method import RECOMMENDED
 
 __all__ = ["CSV_COLUMNS", "MARKDOWN_MARK", "footnote", "mean_text", "to_csv", "to_markdown"]
 
@@ -81,10 +82,13 @@ def footnote(comparison: Comparison) -> str:
     """What to keep in mind about so many intervals."""
     seeds = ", ".join(f"{method.name} {len(method.seeds)}" for method in comparison.methods)
     budget = "" if comparison.budget == 1.0 else f" Trained with a budget of {comparison.budget:g}."
-    return (
+    text = (
         f"Seeds: {seeds}. {comparison.num_test} test samples.{budget} Intervals are over test samples and "
         "seeds, for each measure by itself: about one in twenty leaves out zero by chance alone."
     )
+    if any(method.name == RECOMMENDED for method in comparison.methods):
+        text += f" {RECOMMENDED} is the form of PLM that is recommended for new data, plm the paper's."
+    return text
 
 
 def mean_text(row: Row | None, *, digits: int = 1) -> str:

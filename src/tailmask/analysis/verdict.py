@@ -9,7 +9,7 @@ from typing import Literal
 
 from tailmask.analysis.comparison import Comparison, Difference
 from tailmask.analysis.measures import describe, primary
-from tailmask.method import parse
+from tailmask.method import RECOMMENDED, parse
 
 __all__ = ["Verdict", "interval_text", "lead_method", "points", "verdict"]
 
@@ -56,10 +56,11 @@ def verdict(comparison: Comparison) -> Verdict:
 
 
 def lead_method(comparison: Comparison) -> str | None:
-    """The method that a verdict is about: the first that masks labels, else the first that is no baseline."""
+    """The method that a verdict is about: the recommended one if it is there, else the first that masks."""
     others = [method.name for method in comparison.methods[1:]]
+    recommended = [name for name in others if name == RECOMMENDED]
     masking = [name for name in others if parse(name).masking is not None]
-    return next(iter([*masking, *others]), None)
+    return next(iter([*recommended, *masking, *others]), None)
 
 
 def points(value: float, *, sign: bool = True, digits: int = 1) -> str:

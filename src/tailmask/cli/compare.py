@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tailmask.data import DataOptions
+from tailmask.method import DEFAULT_METHODS
 from tailmask.study import compare as compare_methods
 from tailmask.study.display import Display
 from tailmask.study.terminal import open_console, raise_failures
@@ -23,7 +24,7 @@ def compare(
     /,
     *,
     options: DataOptions,
-    methods: list[str] = ["bce", "plm"],  # noqa: B006 (never changed)
+    methods: list[str] = list(DEFAULT_METHODS),  # noqa: B006 (never changed)
     seeds: int = 3,
     jobs: int | None = None,
     out: Path | None = None,

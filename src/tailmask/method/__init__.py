@@ -7,14 +7,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailmask.method.grammar import PAPER_METHODS, Method, check_options, parse
+from tailmask.method.grammar import (
+    DEFAULT_METHODS,
+    PAPER_METHODS,
+    RECOMMENDED,
+    Method,
+    check_options,
+    parse,
+)
 from tailmask.method.parts import WORDS
 
 if TYPE_CHECKING:
     from tailmask.method.objective import Objective as Objective
     from tailmask.method.objective import build_objective as build_objective
 
-__all__ = ["PAPER_METHODS", "WORDS", "Method", "Objective", "build_objective", "check_options", "parse"]
+__all__ = [
+    "DEFAULT_METHODS",
+    "PAPER_METHODS",
+    "RECOMMENDED",
+    "WORDS",
+    "Method",
+    "Objective",
+    "build_objective",
+    "check_options",
+    "parse",
+]
 
 
 def __getattr__(name: str) -> Any:

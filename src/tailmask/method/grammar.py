@@ -11,7 +11,7 @@ from tailmask.errors import UserError, nearest
 from tailmask.method import parts, values
 from tailmask.method.parts import WORDS, Loss, Part, Sampling
 
-__all__ = ["PAPER_METHODS", "Method", "check_options", "parse"]
+__all__ = ["DEFAULT_METHODS", "PAPER_METHODS", "RECOMMENDED", "Method", "check_options", "parse"]
 
 # The rows of the paper's tables.
 PAPER_METHODS = (
@@ -25,6 +25,12 @@ PAPER_METHODS = (
     "plm+bce+undersample",
     "ldam+drw",
 )
+
+# The form of PLM to begin with on new data: see docs/when-plm-helps.md for the measurements behind it.
+RECOMMENDED = "plm:adapt=rate+asl"
+
+# What is compared where nothing is named: the baseline, the paper's method, and what we would take.
+DEFAULT_METHODS = ("bce", "plm", RECOMMENDED)
 
 _NAMES = {part: word for word, part in WORDS.items()}
 _LOSSES = [word for word, part in WORDS.items() if issubclass(part, Loss)]

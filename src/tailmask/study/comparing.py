@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tailmask.data import DataOptions
 from tailmask.errors import UserError
 from tailmask.files import write_json, write_text
-from tailmask.method import parse
+from tailmask.method import DEFAULT_METHODS, parse
 from tailmask.study.extras import check_extras
 from tailmask.study.folder import begin_study, check_study
 from tailmask.study.formats import COMPARISON
@@ -65,7 +65,7 @@ class Study:
 
 def compare(
     data: str = "digits",
-    methods: Sequence[str] = ("bce", "plm"),
+    methods: Sequence[str] = DEFAULT_METHODS,
     *,
     seeds: int = 3,
     jobs: int | None = None,
@@ -90,7 +90,7 @@ def compare(
 
     Args:
         data: Name of a data set, or path of a file.
-        methods: Names of methods.
+        methods: Names of methods; left out, the baseline, the paper's, and the one that is recommended.
         seeds: Number of seeds, from 0 on; the same for all methods.
         jobs: Runs to make at a time; None is one for each GPU, else each core, at most 8.
         out: Folder of the study; None is one below the current folder.
