@@ -24,7 +24,7 @@ __all__ = ["Calibration", "apply_prior_shift", "fit_shared_threshold", "fit_thre
 BOUND = 12.0
 NUM_STEPS = 240
 
-# In trials on Mulan's sets, with validation parts of 2, 5 and 15 %, values from 3 to 10 did about as well, and
+# In trials on Mulan's sets with validation parts of 2, 5 and 15 %, values from 3 to 10 did about as well, and
 # better than thresholds of each class's own or one for all.
 SHRINKAGE = 5.0
 

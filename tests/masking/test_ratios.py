@@ -159,6 +159,16 @@ class TestRatios:
         assert update.target_ratio.isfinite().all()
         assert (criterion.prior_shift()[2:] == 0).all()
 
+    def test_warnings_name_the_classes_where_names_are_known(self):
+        with pytest.warns(UserWarning, match=r"no positives in the training data \(class owl\)"):
+            criterion = PartialLabelMasking.from_counts([30, 0], [70, 100], classes=["cat", "owl"], rate=20.0)
+        criterion.update(torch.full((2, 2), 3.0), torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
+        criterion.target_ratio[0] *= 1e6
+        with pytest.warns(UserWarning, match="labels are kept for class cat"):
+            criterion.step()
+        with pytest.raises(ValueError, match="classes must name 2 classes, got 1 names"):
+            PartialLabelMasking.from_counts([1, 1], [1, 1], classes=["cat"])
+
     def test_new_class_counts_change_the_masks_not_the_target(self, targets):
         criterion = PartialLabelMasking.from_targets(targets)
         target = criterion.target_ratio.clone()

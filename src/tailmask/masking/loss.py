@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
 import torch
@@ -50,6 +50,7 @@ class PartialLabelMasking(AdaptiveRatio):
         initial_ratio: "class" (the data's own ratios), their "mean", "min" or "max", or a tensor (C,).
         ratio_range: Lowest and highest target ratio; the paper uses (0, 1) on MSCOCO.
         warmup: How many of the first steps leave the ratios; None is 0, and 5 for `adapt="rate"`.
+        classes: Names of the classes, for warnings; None numbers them.
         record: Whether `forward` records statistics; False leaves that to `update`.
         expected: Weigh labels by their keep probability instead of drawing: the same loss in the mean,
             without the draw's variance.
@@ -70,6 +71,7 @@ class PartialLabelMasking(AdaptiveRatio):
         initial_ratio: Literal["class", "mean", "min", "max"] | Tensor = "class",
         ratio_range: tuple[float, float] | None = None,
         warmup: int | None = None,
+        classes: Sequence[str] | None = None,
         record: bool = True,
         expected: bool = False,
         reduction: Literal["mean", "batchmean", "sum", "none"] = "mean",
@@ -84,6 +86,7 @@ class PartialLabelMasking(AdaptiveRatio):
             initial_ratio=initial_ratio,
             ratio_range=ratio_range,
             warmup=warmup,
+            classes=classes,
         )
         if reduction not in _REDUCTIONS:
             raise ValueError(f"reduction is not {reduction!r}: {nearest(reduction, _REDUCTIONS)}")

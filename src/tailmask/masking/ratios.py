@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
 import torch
@@ -59,6 +59,7 @@ class AdaptiveRatio(ExactBuffers):
         initial_ratio: Literal["class", "mean", "min", "max"] | Tensor,
         ratio_range: tuple[float, float] | None,
         warmup: int | None,
+        classes: Sequence[str] | None,
     ) -> None:
         super().__init__()
         class_counts = torch.as_tensor(class_counts)
@@ -78,6 +79,9 @@ class AdaptiveRatio(ExactBuffers):
         if ratio_range is not None and not 0 <= ratio_range[0] < ratio_range[1]:
             raise ValueError(f"ratio_range must be (low, high) with 0 <= low < high, got {ratio_range}")
         num_classes = self.num_classes = class_counts.shape[1]
+        if classes is not None and len(classes) != num_classes:
+            raise ValueError(f"classes must name {num_classes} classes, got {len(classes)} names")
+        self.classes = None if classes is None else tuple(classes)
         self.register_buffer("class_counts", class_counts.to(torch.int64))
         self.register_buffer("target_ratio", self._clip(self._initial_ratio(initial_ratio)))
         self.register_buffer("num_steps", torch.zeros((), dtype=torch.int64))
@@ -203,7 +207,7 @@ class AdaptiveRatio(ExactBuffers):
             if classes:
                 warnings.warn(
                     f"{len(classes)} of {self.num_classes} classes have no {what} in the training data "
-                    f"(class {listing(classes)}): they are trained unmasked and their ratio stays",
+                    f"(class {self._listing(classes)}): they are trained unmasked and their ratio stays",
                     stacklevel=5,
                 )
 
@@ -213,10 +217,13 @@ class AdaptiveRatio(ExactBuffers):
         if new:
             self._hardly_kept.update(new)
             warnings.warn(
-                f"fewer than {_HARDLY_KEPT:.1%} of one side's labels are kept for class {listing(new)}: "
-                "lower the rate, or bound the ratios with ratio_range",
+                f"fewer than {_HARDLY_KEPT:.1%} of one side's labels are kept for class "
+                f"{self._listing(new)}: lower the rate, or bound the ratios with ratio_range",
                 stacklevel=4,
             )
+
+    def _listing(self, indices: Sequence[int]) -> str:
+        return listing(indices if self.classes is None else [self.classes[index] for index in indices])
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)

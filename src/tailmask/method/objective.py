@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -127,11 +128,12 @@ def build_objective(
     num_epochs: int = 1,
     seed: int = 0,
     has_validation: bool = False,
+    classes: Sequence[str] | None = None,
 ) -> Objective:
     """The objective of a method on a training split.
 
     `num_epochs` is the length of training: deferred re-weighting begins after a share of it. The reduction is
-    the paper's, summed over classes, mean over the batch.
+    the paper's, summed over classes, mean over the batch. `classes` are names for warnings.
 
     >>> from tailmask.method import parse
     >>> train = Split(torch.eye(4), torch.tensor([[1, 0], [0, 1], [1, 0], [1, 0]], dtype=torch.int8))
@@ -151,7 +153,7 @@ def build_objective(
     statistics, notes = _statistics(method.masking, has_validation=has_validation)
     if sampler is not None:
         counts = sampler.class_counts()  # Eq. 3 holds for the ratio of what is drawn
-    criterion = _masking(method.masking, counts, inner, record=statistics == "training")
+    criterion = _masking(method.masking, counts, inner, record=statistics == "training", classes=classes)
     return Objective(
         criterion, num_samples=len(train), seed=seed, sampler=sampler, statistics=statistics, notes=notes
     )
@@ -194,12 +196,19 @@ def _loss(
 
 
 def _masking(
-    masking: parts.Masking, counts: Tensor, loss: nn.Module | None, *, record: bool
+    masking: parts.Masking,
+    counts: Tensor,
+    loss: nn.Module | None,
+    *,
+    record: bool,
+    classes: Sequence[str] | None,
 ) -> PartialLabelMasking:
     names = {"init": "initial_ratio", "bins": "num_bins", "range": "ratio_range"}
     chosen = {names.get(name, name): value for name, value in _chosen(masking).items()}
     chosen.pop("statistics", None)
-    return PartialLabelMasking(counts, loss=loss, record=record, reduction="batchmean", **chosen)
+    return PartialLabelMasking(
+        counts, loss=loss, record=record, classes=classes, reduction="batchmean", **chosen
+    )
 
 
 def _statistics(

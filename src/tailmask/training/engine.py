@@ -103,6 +103,7 @@ def build_module(config: RunConfig, dataset: Dataset) -> TrainingModule:
         num_epochs=recipe.schedule.epochs,
         seed=config.seed,
         has_validation=dataset.validation is not None,
+        classes=dataset.classes,
     )
     model: dict[str, Any] = {
         "name": recipe.model.name,
