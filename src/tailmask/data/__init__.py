@@ -41,6 +41,7 @@ NAMED = {
     "goemotions": Named(
         "28 emotions in comments, as bags of words", "tailmask.data.goemotions:load_goemotions"
     ),
+    "rcv1": Named("103 topics of newswire stories, as bags of words", "tailmask.data.rcv1:load_rcv1"),
 }
 
 _LAZY = {"Dataset": "dataset", "Split": "dataset", "Encoder": "encoders"}

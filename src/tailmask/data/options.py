@@ -35,7 +35,7 @@ class DataOptions:
         test_file: file to test on
         validation_file: file to validate on
         test: share of the rows to test on; 0.2 where there is no test file
-        validation: share of the rows to validate on; 0.1 of your own files, none of the paper's sets
+        validation: share of the rows to validate on; 0.1 of your own files and rcv1, none of the paper's sets
         data_seed: seed of the splits, and of the sets that are put together here
         rho: imbalance of cifar10-lt and cifar100-lt, the largest class over the smallest
         fresh_shifts: shift the digits of multimnist anew in every epoch
