@@ -128,24 +128,18 @@ def _against_thresholds(comparison: Comparison, lead: str, *, gained: bool) -> l
     if both is None or plain is None or rival is None:
         missing = f"Whether thresholds tuned on validation would do as much for {base} was not measured."
         return [missing] if gained else []
-    start = f"With thresholds tuned on validation for both, {lead} is"
-    gap = f"({points(both.mean)} points, 95 % interval {interval_text(both)})"
-    if both.effect > 0:
-        return [f"{start} still ahead in F1 {gap}: the gain is more than what thresholds give."]
-    if both.effect < 0:
-        return [f"{start} behind in F1 {gap}."]
-    if not gained:
-        return []
+    standing = {1: "still ahead", 0: "not clearly ahead", -1: "behind"}[both.effect]
     against = comparison.difference(lead, "f1", reference="tuned thresholds")
     lesson = {
-        -1: "thresholds alone do more here",
-        0: "thresholds alone may do as much here",
-        1: f"{lead} alone does more than thresholds alone",
+        -1: ": thresholds alone do more here",
+        0: ": thresholds alone may do as much here" if gained else "",
+        1: f": {lead} alone does more than thresholds alone",
     }[0 if against is None else against.effect]
-    reached = f"{base} with tuned thresholds reaches {points(rival.mean, sign=False)}"
     return [
-        f"{start} not clearly ahead in F1 {gap}: {reached}, {lead} without them "
-        f"{points(plain.mean, sign=False)}, so {lesson}."
+        f"With thresholds tuned on validation for both, {lead} is {standing} in F1 "
+        f"({points(both.mean)} points, 95 % interval {interval_text(both)}).",
+        f"{base} with tuned thresholds reaches {points(rival.mean, sign=False)}, {lead} without them "
+        f"{points(plain.mean, sign=False)}{lesson}.",
     ]
 
 
