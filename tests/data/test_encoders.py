@@ -84,6 +84,19 @@ def test_tables_without_a_header(tmp_path: Path) -> None:
     assert (inputs > 0).sum(dim=1).tolist() == [2] * 20
 
 
+def test_only_columns_that_are_used_are_asked_for(tmp_path: Path) -> None:
+    rows = "".join(f"{i},remark {i},{i % 2}\n" for i in range(20))
+    (tmp_path / "a.csv").write_text("x,comment,l\n" + rows)
+    encoder = through_json(load(tmp_path / "a.csv", DataOptions(labels="l")).encoder)
+    (tmp_path / "new.csv").write_text("x\n1\n2\n")
+    assert everything(encoder, tmp_path / "new.csv").shape == (2, 1)
+
+    earlier = encoder.to_json()  # as models were saved that list columns without a single input
+    unused = {"name": "comment", "kind": "category", "mean": 0.0, "scale": 1.0, "values": ()}
+    earlier["columns"] = (*earlier["columns"], unused)
+    assert Encoder.from_json(json.loads(json.dumps(earlier))) == encoder
+
+
 def test_cells_that_are_no_numbers(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,l\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
     encoder = load(tmp_path / "a.csv", DataOptions(labels="l")).encoder

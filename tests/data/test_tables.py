@@ -88,7 +88,16 @@ def test_missing_cells_constant_columns_and_new_categories(tmp_path: Path) -> No
 def test_a_column_of_unique_texts_is_left_out_with_a_note(tmp_path: Path) -> None:
     dataset = load(save(frame(), tmp_path / "a.csv"), DataOptions(labels="tag_*"))
     assert "column 'id' is left out: no value of it occurs twice (is it a --text?)" in dataset.source["notes"]
-    assert {column.name: column.width for column in dataset.encoder.columns}["id"] == 0
+    assert "id" not in {column.name for column in dataset.encoder.columns}
+    (tmp_path / "b.csv").write_text("id,tag\n" + "".join(f"row{i},{i % 2}\n" for i in range(20)))
+    with pytest.raises(UserError, match="nothing to learn from: no value of id occurs twice"):
+        load(tmp_path / "b.csv", DataOptions(labels="tag"))
+
+
+def test_a_test_file_needs_only_the_columns_that_are_used(tmp_path: Path) -> None:
+    test = save(frame(20).drop("id"), tmp_path / "t.csv")
+    dataset = load(save(frame(), tmp_path / "a.csv"), DataOptions(labels="tag_*", test_file=test))
+    assert len(dataset.test) == 20
 
 
 def test_text_is_a_hashed_bag_of_words(tmp_path: Path) -> None:

@@ -88,8 +88,9 @@ class TableEncoder(Encoder):
             )
             for column in value["columns"]
         ]
+        used = tuple(column for column in columns if column.width)  # models of old list others, too
         text = tuple(str(name) for name in value["text"])
-        return cls(tuple(columns), text, int(value["text_buckets"]), bool(value["header"]))
+        return cls(used, text, int(value["text_buckets"]), bool(value["header"]))
 
     def encode(self, frame: pl.DataFrame) -> Tensor | csr_array:
         """Inputs (N, F) in float32: numbers, categories, words; CSR where most of them are zero."""

@@ -29,6 +29,7 @@ __all__ = ["TableRows", "read_table"]
 class TableRows:
     """Rows of a table, the columns to learn from, and those of them that are texts."""
 
+    path: Path
     frame: pl.DataFrame
     columns: tuple[str, ...]
     text: tuple[str, ...]
@@ -37,24 +38,34 @@ class TableRows:
         return self.frame.height
 
     def fit(self, index: NDArray[np.int64], options: DataOptions) -> TableEncoder:
-        """The encoder with the statistics of the rows in `index`."""
+        """The encoder with the statistics of the rows in `index`; columns that say nothing are not in it."""
         rows = self.frame[index]
-        columns = [fit_column(rows[name]) for name in self.columns]
+        columns = [column for name in self.columns if (column := fit_column(rows[name])).width]
         columns.sort(key=lambda column: column.kind == "category")  # numbers first, otherwise as they stand
+        if not columns and not self.text:
+            raise UserError(
+                f"{self.path} has nothing to learn from: no value of {listing(self.columns)} occurs twice "
+                "(is one of them a --text?)"
+            )
         return TableEncoder(tuple(columns), self.text, options.text_buckets, not options.no_header)
 
     def encode(
         self, encoder: TableEncoder, index: NDArray[np.int64], *, training: bool = False
     ) -> Tensor | csr_array:
         """The inputs of the rows in `index`; they are the same in training."""
+        needed = (*(column.name for column in encoder.columns), *encoder.text)
+        absent = [name for name in needed if name not in self.frame.columns]
+        if absent:
+            raise UserError(f"{self.path} lacks the columns {listing(absent)}, which the training file has")
         return encoder.encode(self.frame[index])
 
     def notes(self, encoder: TableEncoder) -> list[str]:
         """Columns that say nothing, and cells that are empty."""
+        used = {column.name for column in encoder.columns}
         notes = [
-            f"column {column.name!r} is left out: no value of it occurs twice (is it a --text?)"
-            for column in encoder.columns
-            if column.kind == "category" and not column.values
+            f"column {name!r} is left out: no value of it occurs twice (is it a --text?)"
+            for name in self.columns
+            if name not in used
         ]
         for column in encoder.columns:
             missing = self.frame[column.name].null_count()
@@ -73,9 +84,6 @@ def read_table(
 ) -> tuple[TableRows | FileRows, Labels]:
     """Features and labels of a table; with a column `path` and no choice of features, images and labels."""
     frame = read_frame(path, header=not options.no_header, types=types)
-    absent = [name for name in types or () if name not in frame.columns]
-    if absent:
-        raise UserError(f"{path} lacks the columns {listing(absent)}, which the training file has")
     labels, label_columns = _labels(frame, path, options)
     others = [name for name in frame.columns if name not in label_columns]
     if "path" in others and options.text is None and options.features is None:
@@ -88,7 +96,7 @@ def read_table(
     features = [name for name in features if name not in text]
     if not features and not text:
         raise UserError(f"{path} has no column to learn from beside its labels {listing(label_columns)}")
-    return TableRows(frame, tuple(features), tuple(text)), labels
+    return TableRows(path, frame, tuple(features), tuple(text)), labels
 
 
 def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labels, list[str]]:
