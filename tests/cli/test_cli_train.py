@@ -138,19 +138,38 @@ def test_a_folder_of_another_run_is_refused(digits: Path, capsys) -> None:
     assert "holds another run, which differs in seed (3 there, 4 asked for)" in sentence
 
 
-def test_a_table_of_ones_own_is_trained(tmp_path: Path, capsys) -> None:
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
     numbers = random.Random(0)
     rows = ["width,height,tag_big,tag_rare"]
     for _ in range(300):
         width, height = numbers.gauss(0, 1), numbers.gauss(0, 1)
         rows.append(f"{width},{height},{int(width > 0)},{int(width + height > 2)}")
     (tmp_path / "mine.csv").write_text("\n".join(rows))
+    return tmp_path / "mine.csv"
+
+
+def test_a_table_of_ones_own_is_trained(table: Path, tmp_path: Path, capsys) -> None:
     arguments = ["--labels", "tag_*", "--epochs", "2", "--threads", "1", "--out", str(tmp_path / "run")]
-    assert main(["train", str(tmp_path / "mine.csv"), *arguments]) == 0
+    assert main(["train", str(table), *arguments]) == 0
     run = Run(tmp_path / "run")
     assert run.config["classes"] == ["tag_big", "tag_rare"]
     assert run.config["recipe"]["model"]["name"] == "mlp"
     assert run.history[0]["validation"]
+
+
+def test_a_table_with_another_model_than_the_recipes(table: Path, tmp_path: Path, capsys) -> None:
+    command = [str(table), "--labels", "tag_*", "--epochs", "1", "--threads", "1"]
+    out = ["--out", str(tmp_path / "run")]
+    assert refused(capsys, *command, *out, "--model", "linear", "--set", "model.hidden=[9]") == (
+        "model.hidden and model.dropout are for the model 'mlp', not for 'linear'"
+    )
+    assert refused(capsys, *command, *out, "--model", "resnet12") == (
+        "the model 'resnet12' is for images (channels, height, width), but a sample here has the shape (2,): "
+        "choose 'mlp' or 'linear', which fit tables"
+    )
+    assert main(["train", *command, *out, "--model", "linear"]) == 0
+    assert Run(tmp_path / "run").config["recipe"]["model"]["name"] == "linear"
 
 
 def test_ctrl_c_leaves_a_resumable_run_and_says_how_to_go_on(tmp_path: Path, monkeypatch, capsys) -> None:

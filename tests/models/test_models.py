@@ -116,7 +116,7 @@ def test_own_model_by_import_path(tmp_path, monkeypatch) -> None:
 def test_bad_names_and_shapes_are_refused() -> None:
     with pytest.raises(UserError, match="unknown model 'resnet23': did you mean 'resnet32'"):
         build_model("resnet23", shape=(3, 32, 32), num_classes=3)
-    with pytest.raises(UserError, match=r"takes images .* the samples have shape \(7,\)"):
+    with pytest.raises(UserError, match=r"is for images .* has the shape \(7,\): choose 'mlp' or 'linear'"):
         build_model("resnet12", shape=(7,), num_classes=3)
     with pytest.raises(UserError, match="for the model 'mlp', not for 'linear'"):
         build_model("linear", shape=(7,), num_classes=3, hidden=(8,))

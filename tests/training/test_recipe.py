@@ -180,6 +180,22 @@ def test_bad_fields_get_a_sentence(assignment: str, sentence: str) -> None:
     assert sentence in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["linear", "resnet12", "my.package:network"])
+def test_another_model_drops_the_fields_of_the_recipes_own(name: str) -> None:
+    tables = load_recipe("tables")
+    assert tables.model.hidden
+    assert tables.model.dropout
+    assert to_mapping(tables.with_fields([f"model.name={name}"]).model) == {
+        "name": name,
+        "hidden": [],
+        "dropout": 0.0,
+        "bias": "default",
+    }
+    asked = tables.with_fields([f"model.name={name}", "model.hidden=[9]"]).model
+    assert (asked.hidden, asked.dropout) == ((9,), 0.0), "what is asked for is kept, and refused later"
+    assert tables.with_fields(["model.name=mlp"]) == tables
+
+
 def test_own_recipes_are_read_from_a_file(tmp_path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[model]\nname = 'linear'\n[optimizer]\nlr = 1\n[schedule]\nepochs = 3\nbatch_size = 8\n")

@@ -82,8 +82,8 @@ def _build(
         raise UserError(f"unknown model {name!r}: {nearest(name, MODELS)}")
     if len(shape) != 3:
         raise UserError(
-            f"the model {name!r} takes images (channels, height, width), the samples have shape {shape}: "
-            "choose 'mlp' or 'linear'"
+            f"the model {name!r} is for images (channels, height, width), but a sample here has the shape "
+            f"{shape}: choose 'mlp' or 'linear', which fit tables"
         )
     return _IMAGE_MODELS[name](shape[0], num_classes)
 

@@ -30,6 +30,10 @@ def _require(holds: bool, message: str) -> None:
         raise UserError(message)
 
 
+# Fields that other models than 'mlp' do not have, as they are without.
+_ONLY_MLP: dict[str, Any] = {"hidden": (), "dropout": 0.0}
+
+
 @dataclass(frozen=True)
 class ModelRecipe:
     """The network; see `tailmask.models.build_model`."""
@@ -145,10 +149,12 @@ class Recipe:
     def with_fields(self, assignments: Sequence[str]) -> Recipe:
         """The recipe with fields set by assignments such as `optimizer.lr=0.05` or `method.plm.rate=0.1`.
 
+        Another model comes without the widths and the dropout of the recipe's own.
+
         >>> load_recipe("digits").with_fields(["optimizer.lr=0.05"]).optimizer.lr
         0.05
         """
-        mapping = to_mapping(self)
+        mapping, assigned = to_mapping(self), set[str]()
         for assignment in assignments:
             name, separator, text = (part.strip() for part in assignment.partition("="))
             if not separator:
@@ -162,7 +168,12 @@ class Recipe:
             if key not in table and not name.startswith("method."):
                 raise UserError(f"unknown field {name!r}: {nearest(name, _field_names(self))}")
             table[key] = _read_value(text)
-        return from_mapping(Recipe, mapping)
+            assigned.add(name)
+        recipe = from_mapping(Recipe, mapping)
+        if "model.name" not in assigned or recipe.model.name in ("mlp", self.model.name):
+            return recipe
+        left = {name: value for name, value in _ONLY_MLP.items() if f"model.{name}" not in assigned}
+        return dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, **left))
 
 
 def recipe_names() -> list[str]:
