@@ -13,27 +13,30 @@ from pathlib import Path
 
 from tailmask.analysis.comparison import Comparison, Decision
 from tailmask.analysis.verdict import points
+from tailmask.method import DEFAULT_METHODS, RECOMMENDED
 
 HERE = Path(__file__).parent
-DOCUMENTS = (HERE.parent / "README.md", HERE.parent / "docs" / "methods.md")
+DOCUMENTS = tuple(HERE.parent / name for name in ("README.md", "docs/methods.md", "docs/when-plm-helps.md"))
 METHODS = ("bce", "focal", "asl", "db", "bce+cb", "bce+undersample", "plm", "plm+focal", "plm+asl")
 METHODS += ("plm:expected=true", "plm:adapt=rate", "plm:adapt=rate+asl")
+PLAIN: Decision = "default"
 TUNED: Decision = "tuned thresholds"
 
 # Title, measure, decision
 TABLES: tuple[tuple[str, str, Decision], ...] = (
-    ("F1 over all classes, threshold 0.5", "f1", "default"),
-    ("F1 over the rarest third of the classes, threshold 0.5", "f1_tail", "default"),
+    ("F1 over all classes, threshold 0.5", "f1", PLAIN),
+    ("F1 over the rarest third of the classes, threshold 0.5", "f1_tail", PLAIN),
     ("F1 over all classes, thresholds tuned on validation", "f1", TUNED),
     ("F1 over the rarest third, thresholds tuned on validation", "f1_tail", TUNED),
-    ("Mean average precision, which no threshold changes", "ap", "default"),
-    ("nDCG of a sample's first three labels", "ndcg_at_3", "default"),
-    ("Ranking loss; less is better", "ranking_loss", "default"),
+    ("Mean average precision, which no threshold changes", "ap", PLAIN),
+    ("nDCG of a sample's first three labels", "ndcg_at_3", PLAIN),
+    ("Ranking loss; less is better", "ranking_loss", PLAIN),
 )
 
 
 # Of the card of a word, the methods that show what it does
-CARDS = {
+CARDS: dict[str, tuple[str, ...]] = {
+    "recommended": (RECOMMENDED,),
     "plm": ("plm", "plm:expected=true", "plm:adapt=rate"),
     "focal": ("focal", "plm+focal"),
     "asl": ("asl", "plm+asl", "plm:adapt=rate+asl"),
@@ -96,21 +99,50 @@ def filled(document: str, found: dict[str, Comparison]) -> str:
 
     def part(match: re.Match[str]) -> str:
         word = match[1]
-        lines = _in_short(found) if word == "in short" else _card(found, CARDS[word])
+        lines = PARTS[word](found) if word in PARTS else _card(found, CARDS[word])
         return f"<!-- measured: {word} -->\n" + "\n".join(lines) + "\n<!-- end -->"
 
     return re.sub(r"<!-- measured: ([\w ]+) -->.*?<!-- end -->", part, document, flags=re.DOTALL)
 
 
+def _digits(found: dict[str, Comparison]) -> Iterator[str]:
+    """What `tailmask compare` tells first, of the set that it takes where none is named."""
+    comparison = found["digits"]
+    base, *others = DEFAULT_METHODS
+    yield _line("digits, test, %", f"`{base}`", *(f"`{name}`, points over `{base}`" for name in others))
+    yield _line("---", *("---" for _ in DEFAULT_METHODS))
+    for label, metric, decision in (
+        ("F1 over all classes", "f1", PLAIN),
+        ("F1 over the rarest third", "f1_tail", PLAIN),
+        ("mean average precision", "ap", PLAIN),
+        ("F1, thresholds tuned for all", "f1", TUNED),
+    ):
+        cells = [_mean(comparison, base, metric, decision)]
+        for name in others:
+            change = _difference(comparison, name, metric, decision)
+            cells.append(f"{_mean(comparison, name, metric, decision)}, {change}")
+        yield _line(label, *cells)
+
+
 def _in_short(found: dict[str, Comparison]) -> Iterator[str]:
-    """F1 over all classes and over the rarest third, a line for each set."""
-    methods = ("bce", "plm", "plm:adapt=rate")
-    yield _line("F1, rarest third", *(f"`{method}`" for method in methods))
-    yield _line("---", *("---" for _ in methods))
+    """F1 over all classes and over the rarest third, a line for each set; of the paper's, its own beside."""
+    yield _line("F1 over all classes, over the rarest third", *(f"`{method}`" for method in DEFAULT_METHODS))
+    yield _line("---", *("---" for _ in DEFAULT_METHODS))
     for name, comparison in found.items():
-        rows = [[comparison.row(method, metric) for metric in ("f1", "f1_tail")] for method in methods]
-        cells = (", ".join("" if row is None else f"{100 * row.mean:.1f}" for row in each) for each in rows)
-        yield _line(name, *cells)
+        yield _line(
+            name,
+            *(
+                ", ".join(_mean(comparison, method, metric, PLAIN) for metric in ("f1", "f1_tail"))
+                for method in DEFAULT_METHODS
+            ),
+        )
+    table = json.loads((HERE / "multimnist" / "table1.json").read_text(encoding="utf-8"))["tables"][0]
+    columns = [table["columns"].index(name) for name in ("F1", "F1 K=3")]
+    cells = {row["label"]: [row["cells"][column] for column in columns] for row in table["rows"]}
+    for label, key in (("MultiMNIST, 90 epochs; 3 rarest", "mean"), ("MultiMNIST in the paper", "paper")):
+        pairs = ([cell[key] for cell in cells.get(method, [])] for method in DEFAULT_METHODS)
+        texts = (["" if each is None else f"{each:.2f}" for each in pair] for pair in pairs)
+        yield _line(label, *map(", ".join, texts))
 
 
 def _card(found: dict[str, Comparison], methods: tuple[str, ...]) -> Iterator[str]:
@@ -118,15 +150,20 @@ def _card(found: dict[str, Comparison], methods: tuple[str, ...]) -> Iterator[st
     yield _line("points over `bce`", *found)
     yield _line("---", *("---:" for _ in found))
     measures: tuple[tuple[str, str, Decision], ...] = (
-        ("F1", "f1", "default"),
-        ("F1, rarest third", "f1_tail", "default"),
+        ("F1", "f1", PLAIN),
+        ("F1, rarest third", "f1_tail", PLAIN),
         ("F1, thresholds tuned for both", "f1", TUNED),
-        ("nDCG@3", "ndcg_at_3", "default"),
+        ("nDCG@3", "ndcg_at_3", PLAIN),
     )
     for method in _measured(found, methods):
         for label, metric, decision in measures:
             cells = (_difference(each, method, metric, decision) for each in found.values())
             yield _line(f"`{method}`: {label}", *cells)
+
+
+def _mean(comparison: Comparison, method: str, metric: str, decision: Decision) -> str:
+    row = comparison.row(method, metric, decision)
+    return "" if row is None else f"{100 * row.mean:.1f}"
 
 
 def _difference(comparison: Comparison, method: str, metric: str, decision: Decision) -> str:
@@ -136,6 +173,8 @@ def _difference(comparison: Comparison, method: str, metric: str, decision: Deci
     text = points(difference.mean)
     return f"**{text}**" if difference.effect else text
 
+
+PARTS = {"digits": _digits, "in short": _in_short}
 
 if __name__ == "__main__":
     measured = comparisons(HERE / "compare")

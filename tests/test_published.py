@@ -20,6 +20,11 @@ def test_there_are_results() -> None:
     assert FILES
 
 
+def test_no_page_is_typed_by_hand() -> None:
+    pages = {path for path in RESULTS.rglob("*.md") if path.name != "README.md"}
+    assert pages == {path.with_suffix(".md") for path in FILES}
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RESULTS)))
 def test_the_page_is_what_the_json_renders_to(path: Path) -> None:
     result = json.loads(path.read_text(encoding="utf-8"))
