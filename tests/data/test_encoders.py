@@ -76,7 +76,9 @@ def test_pieces_of_any_size_become_batches(tmp_path: Path, monkeypatch: pytest.M
 
 def test_tables_without_a_header(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("".join(f'{i}\tnice "word{i % 3}\t{i % 2},2\n' for i in range(20)))
-    options = DataOptions(no_header=True, text="1", label_column="2", text_buckets=64, validation=0, test=0.5)
+    options = DataOptions(
+        no_header=True, text="1", features="1", label_column="2", text_buckets=64, validation=0, test=0.5
+    )
     dataset = load(tmp_path / "a.tsv", options)
     inputs = everything(through_json(dataset.encoder), tmp_path / "a.tsv")
     assert inputs.shape == (20, 64)

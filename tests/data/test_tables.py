@@ -103,7 +103,8 @@ def test_a_test_file_needs_only_the_columns_that_are_used(tmp_path: Path) -> Non
 def test_text_is_a_hashed_bag_of_words(tmp_path: Path) -> None:
     table = frame()
     path = save(table, tmp_path / "a.csv")
-    dataset = load(path, DataOptions(labels="tag_*", text="text", text_buckets=64, test=0.5, validation=0))
+    alone = DataOptions(labels="tag_*", text="text", features="text", text_buckets=64, test=0.5, validation=0)
+    dataset = load(path, alone)
     assert isinstance(dataset.train.inputs, csr_array)
     assert dataset.shape == (64,)
     expected = HashingVectorizer(n_features=64, alternate_sign=False).transform(table["text"].to_list())
@@ -113,6 +114,14 @@ def test_text_is_a_hashed_bag_of_words(tmp_path: Path) -> None:
     assert both.shape == (65,)
     inputs, _ = both.train.batch(torch.arange(3))
     assert inputs.shape == (3, 65)
+
+
+def test_text_comes_beside_the_other_columns(tmp_path: Path) -> None:
+    path = save(frame(), tmp_path / "a.csv")
+    dataset = load(path, DataOptions(labels="tag_*", text="text", text_buckets=64))
+    assert [column.name for column in dataset.encoder.columns] == ["age", "paid", "colour"]
+    assert dataset.encoder.text == ("text",)
+    assert dataset.shape == (1 + 1 + 3 + 64,)
 
 
 def test_many_categories_become_sparse(tmp_path: Path) -> None:
@@ -173,12 +182,15 @@ def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
         "test": 5427,
     }
     assert (dataset.classes[0], dataset.classes[27]) == ("admiration", "neutral")
+    assert dataset.shape == (2**14,)
+    assert dataset.source["options"] == {"label_column": "1", "text": "0", "no_header": True}
     folder = real_data / "goemotions"
     lines = (folder / "train.tsv").read_text().splitlines()
     assert dataset.train.counts()[1, 27] == sum("27" in line.split("\t")[1].split(",") for line in lines)
     options = DataOptions(
         no_header=True,
         text="0",
+        features="0",
         label_column="1",
         classes=folder / "labels.txt",
         validation_file=folder / "train.tsv",

@@ -2,7 +2,7 @@
 
 The three published files are read as anybody's own would be. It is the same as
 
-    tailmask data train.tsv --no-header --text 0 --label-column 1 --classes labels.txt
+    tailmask data train.tsv --no-header --text 0 --features 0 --label-column 1 --classes labels.txt
         --validation-file dev.tsv --test-file test.tsv
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import cast
 
 from tailmask.data.dataset import Dataset
 from tailmask.data.download import GOEMOTIONS, provide
@@ -28,6 +29,7 @@ def load_goemotions(options: DataOptions) -> Dataset:
         options,
         no_header=True,
         text="0",
+        features="0",
         label_column="1",
         separator=",",
         classes=EMOTIONS,
@@ -35,4 +37,7 @@ def load_goemotions(options: DataOptions) -> Dataset:
         test_file=folder / "test.tsv",
     )
     dataset = load_file(folder / "train.tsv", options)
-    return dataclasses.replace(dataset, name="goemotions", source={**dataset.source, "name": "goemotions"})
+    chosen = dict(cast("dict[str, object]", dataset.source["options"]))
+    del chosen["features"]  # was not named when the first runs were made, and theirs are the same inputs
+    source = {**dataset.source, "name": "goemotions", "options": chosen}
+    return dataclasses.replace(dataset, name="goemotions", source=source)

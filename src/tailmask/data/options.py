@@ -23,7 +23,7 @@ class DataOptions:
         label_column: the one column that holds all labels of a row
         separator: what separates the labels in --label-column
         features: columns to learn from, by name or pattern; all that are not labels where left out
-        text: column with text, taken as a hashed bag of words
+        text: column with text, taken as a hashed bag of words beside the other columns
         text_buckets: width of the hashed bag of words
         no_header: the file has no line with names: its columns are called 0, 1, 2, …
         classes: file with one class name a line, for labels that are class numbers

@@ -89,10 +89,7 @@ def read_table(
     if "path" in others and options.text is None and options.features is None:
         return file_rows(path, frame["path"].cast(str).fill_null("").to_list(), options), labels
     text = matching_columns(options.text, others, path) if options.text else []
-    if options.features is not None:
-        features = matching_columns(options.features, others, path)
-    else:
-        features = [] if text else others
+    features = others if options.features is None else matching_columns(options.features, others, path)
     features = [name for name in features if name not in text]
     if not features and not text:
         raise UserError(f"{path} has no column to learn from beside its labels {listing(label_columns)}")
