@@ -11,14 +11,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tailmask.analysis.comparison import Comparison, Decision
+from tailmask.analysis.comparison import Comparison
+from tailmask.analysis.outputs import Decision
 from tailmask.analysis.verdict import points
 from tailmask.method import DEFAULT_METHODS, RECOMMENDED
 
 HERE = Path(__file__).parent
 DOCUMENTS = tuple(HERE.parent / name for name in ("README.md", "docs/methods.md", "docs/when-plm-helps.md"))
-METHODS = ("bce", "focal", "asl", "db", "bce+cb", "bce+undersample", "plm", "plm+focal", "plm+asl")
-METHODS += ("plm:expected=true", "plm:adapt=rate", "plm:adapt=rate+asl")
+METHODS = (
+    *("bce", "focal", "asl", "db", "bce+cb", "bce+undersample"),
+    *("plm", "plm+focal", "plm+asl", "plm:expected=true", "plm:adapt=rate", "plm:adapt=rate+asl"),
+)
 PLAIN: Decision = "default"
 TUNED: Decision = "tuned thresholds"
 
@@ -99,50 +102,32 @@ def filled(document: str, found: dict[str, Comparison]) -> str:
 
     def part(match: re.Match[str]) -> str:
         word = match[1]
-        lines = PARTS[word](found) if word in PARTS else _card(found, CARDS[word])
+        lines = _in_short(found) if word == "in short" else _card(found, CARDS[word])
         return f"<!-- measured: {word} -->\n" + "\n".join(lines) + "\n<!-- end -->"
 
     return re.sub(r"<!-- measured: ([\w ]+) -->.*?<!-- end -->", part, document, flags=re.DOTALL)
 
 
-def _digits(found: dict[str, Comparison]) -> Iterator[str]:
-    """What `tailmask compare` tells first, of the set that it takes where none is named."""
-    comparison = found["digits"]
-    base, *others = DEFAULT_METHODS
-    yield _line("digits, test, %", f"`{base}`", *(f"`{name}`, points over `{base}`" for name in others))
-    yield _line("---", *("---" for _ in DEFAULT_METHODS))
-    for label, metric, decision in (
-        ("F1 over all classes", "f1", PLAIN),
-        ("F1 over the rarest third", "f1_tail", PLAIN),
-        ("mean average precision", "ap", PLAIN),
-        ("F1, thresholds tuned for all", "f1", TUNED),
-    ):
-        cells = [_mean(comparison, base, metric, decision)]
-        for name in others:
-            change = _difference(comparison, name, metric, decision)
-            cells.append(f"{_mean(comparison, name, metric, decision)}, {change}")
-        yield _line(label, *cells)
-
-
 def _in_short(found: dict[str, Comparison]) -> Iterator[str]:
     """F1 over all classes and over the rarest third, a line for each set; of the paper's, its own beside."""
-    yield _line("F1 over all classes, over the rarest third", *(f"`{method}`" for method in DEFAULT_METHODS))
-    yield _line("---", *("---" for _ in DEFAULT_METHODS))
+    rows = [(method, PLAIN) for method in DEFAULT_METHODS]
+    rows.insert(1, (DEFAULT_METHODS[0], TUNED))
+    yield _line("F1 over all classes, over the rarest third", *(f"`{m}`{_with(d)}" for m, d in rows))
+    yield _line("---", *("---" for _ in rows))
     for name, comparison in found.items():
-        yield _line(
-            name,
-            *(
-                ", ".join(_mean(comparison, method, metric, PLAIN) for metric in ("f1", "f1_tail"))
-                for method in DEFAULT_METHODS
-            ),
-        )
+        cells = ([_mean(comparison, *row, metric) for metric in ("f1", "f1_tail")] for row in rows)
+        yield _line(name, *map(", ".join, cells))
     table = json.loads((HERE / "multimnist" / "table1.json").read_text(encoding="utf-8"))["tables"][0]
     columns = [table["columns"].index(name) for name in ("F1", "F1 K=3")]
-    cells = {row["label"]: [row["cells"][column] for column in columns] for row in table["rows"]}
+    of_method = {row["label"]: [row["cells"][column] for column in columns] for row in table["rows"]}
     for label, key in (("MultiMNIST, 90 epochs; 3 rarest", "mean"), ("MultiMNIST in the paper", "paper")):
-        pairs = ([cell[key] for cell in cells.get(method, [])] for method in DEFAULT_METHODS)
+        pairs = ([cell[key] for cell in of_method.get(m, ()) if d == PLAIN] for m, d in rows)
         texts = (["" if each is None else f"{each:.2f}" for each in pair] for pair in pairs)
         yield _line(label, *map(", ".join, texts))
+
+
+def _with(decision: Decision) -> str:
+    return "" if decision == PLAIN else f", {decision}"
 
 
 def _card(found: dict[str, Comparison], methods: tuple[str, ...]) -> Iterator[str]:
@@ -161,7 +146,7 @@ def _card(found: dict[str, Comparison], methods: tuple[str, ...]) -> Iterator[st
             yield _line(f"`{method}`: {label}", *cells)
 
 
-def _mean(comparison: Comparison, method: str, metric: str, decision: Decision) -> str:
+def _mean(comparison: Comparison, method: str, decision: Decision, metric: str) -> str:
     row = comparison.row(method, metric, decision)
     return "" if row is None else f"{100 * row.mean:.1f}"
 
@@ -173,8 +158,6 @@ def _difference(comparison: Comparison, method: str, metric: str, decision: Deci
     text = points(difference.mean)
     return f"**{text}**" if difference.effect else text
 
-
-PARTS = {"digits": _digits, "in short": _in_short}
 
 if __name__ == "__main__":
     measured = comparisons(HERE / "compare")
