@@ -67,6 +67,13 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
     [
         (["digtis"], "did you mean 'digits'"),
         (["--methods", "bce", "focl"], "did you mean 'focal'"),
+        (["--methods", "bce,plm"], "methods are separated by spaces, as in --methods bce plm\n"),
+        (["--methods", "bce,", "plm"], "methods are separated by spaces, as in --methods bce\n"),
+        (
+            ["--methods", "bce,plm:rate=0.05,bins=20+asl, focal"],
+            "as in --methods bce plm:rate=0.05,bins=20+asl focal\n",
+        ),
+        (["--methods", "plm:rate=0.05,bin=20"], "did you mean 'bins'"),
         (["--methods", "plm+ldam"], "plm masks single labels"),
         (["--seeds", "0"], "--seeds must be 1 or more, got 0"),
         (["--jobs", "0"], "--jobs must be 1 or more, got 0"),

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tailmask.data import DataOptions
 from tailmask.errors import UserError
 from tailmask.files import write_json, write_text
-from tailmask.method import DEFAULT_METHODS, parse
+from tailmask.method import DEFAULT_METHODS
 from tailmask.study.extras import check_extras
 from tailmask.study.folder import begin_study, check_study
 from tailmask.study.formats import COMPARISON
 from tailmask.study.machine import provenance
 from tailmask.study.markdown import render_markdown
-from tailmask.study.plan import PlannedRun, Setting, check_count, distinct, plan_runs
+from tailmask.study.plan import PlannedRun, Setting, check_count, distinct, method_names, plan_runs
 from tailmask.study.pool import Failure, Listener, Pool, choose_jobs, num_missing
 from tailmask.study.rarest import with_rarest
 from tailmask.study.records import run_records
@@ -176,7 +176,7 @@ def _names(methods: Sequence[str], baseline: str | None) -> list[str]:
     if not methods:
         raise UserError("--methods needs at least one method, such as bce plm")
     first = [] if baseline is None else [baseline]
-    return distinct([str(parse(name)) for name in [*first, *methods]])
+    return method_names([*first, *methods])
 
 
 def _compare(

@@ -13,9 +13,10 @@ from typing import Any
 
 from tailmask.data import NAMED, DataOptions, load
 from tailmask.errors import UserError
+from tailmask.method import WORDS, Method, parse
 from tailmask.training import RunConfig, configure
 
-__all__ = ["PlannedRun", "Setting", "check_count", "plan_runs"]
+__all__ = ["PlannedRun", "Setting", "check_count", "method_names", "plan_runs"]
 
 # Where the data lie changes nothing of what a run is.
 _PLACES = ("data_dir", "download")
@@ -169,6 +170,15 @@ def plan_runs(
     ]
 
 
+def method_names(methods: Iterable[str]) -> list[str]:
+    """The methods' canonical names, each once, in their order.
+
+    >>> method_names(["plm+bce", "plm", "focal"])
+    ['plm', 'focal']
+    """
+    return distinct([str(_parse(name)) for name in methods])
+
+
 def check_count(name: str, value: int) -> None:
     """Raise a `UserError` unless `value` is 1 or more."""
     if value < 1:
@@ -187,6 +197,18 @@ def slug(text: str) -> str:
     'plm_rate=0.05_init=mean+focal'
     """
     return re.sub(r"[^\w.+=-]+", "_", text)
+
+
+def _parse(name: str) -> Method:
+    try:
+        return parse(name)
+    except UserError:
+        # Commas stand between a word's options, too: what comes after this one is a method of its own.
+        between = re.compile(rf",\s*(?=(?:{'|'.join(WORDS)})\s*(?:[:+,]|$)|$)", flags=re.IGNORECASE)
+        separated = between.sub(" ", name).strip()
+        if separated == name.strip():
+            raise
+        raise UserError(f"methods are separated by spaces, as in --methods {separated}") from None
 
 
 def _text(value: Any) -> str:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tailmask.data import DataOptions
-from tailmask.method import parse
 from tailmask.study.facts import DataFacts, load_data
-from tailmask.study.plan import Setting, distinct
+from tailmask.study.plan import Setting, method_names
 from tailmask.study.tables import Table
 from tailmask.training import Run
 
@@ -48,7 +47,7 @@ class Request:
     @property
     def names(self) -> list[str]:
         """Canonical names of the methods."""
-        return distinct([str(parse(method)) for method in self.methods])
+        return method_names(self.methods)
 
     def setting(self, data: str, *, fields: Sequence[str] = (), rho: float | None = None) -> Setting:
         """The setting of runs on `data`, with the fields and the imbalance that a target adds."""
