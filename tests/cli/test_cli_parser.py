@@ -127,6 +127,47 @@ def test_help_reads_well(capsys):
     assert "class" not in text
 
 
+def needy(data: str, /, *, out: Path, labels: str | None = None, kind_of: str) -> None:
+    """Need much.
+
+    Args:
+        out: file to write
+    """
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["d", "--kind-of", "a"], "--out is missing: file to write (see x --help)"),
+        (["d", "-o", "f"], "--kind-of is missing (see x --help)"),
+        (["-o", "f"], "DATA and --kind-of are missing (see x --help)"),
+        ([], "DATA, --out and --kind-of are missing (see x --help)"),
+    ],
+)
+def test_what_is_missing_is_named_as_it_is_typed(arguments, message):
+    with pytest.raises(UserError) as caught:
+        call_with_arguments(needy, arguments, prog="x")
+    assert str(caught.value) == message
+
+
+def test_usage_shows_the_options_that_are_needed(capsys):
+    with pytest.raises(SystemExit):
+        call_with_arguments(needy, ["--help"], prog="x")
+    assert capsys.readouterr().out.startswith("usage: x DATA --out OUT --kind-of OF [OPTIONS]\n")
+
+
+@pytest.mark.parametrize("words", [["tag_a", "tag_b"], ["tag_a,", "tag_b"]])
+def test_names_without_commas_between_them(words):
+    command = ["d", "--out", "f", "--labels", *words, "--kind-of", "a"]
+    with pytest.raises(UserError) as caught:
+        call_with_arguments(needy, command, prog="x")
+    assert str(caught.value) == (
+        "--labels takes its names in one word, with commas and no spaces, as in --labels first,second"
+    )
+    with pytest.raises(UserError, match="unrecognized arguments: more"):
+        call_with_arguments(needy, ["d", "more", "--out", "f", "--labels", "tag_a"], prog="x")
+
+
 def test_unknown_command(capsys):
     assert main(["trian"]) == 2
     assert capsys.readouterr().err == "tailmask: there is no command 'trian': did you mean 'train'?\n"

@@ -106,7 +106,7 @@ def test_bad_folders(study: Path, here: Path, capsys: pytest.CaptureFixture[str]
     (here / "file").touch()
     assert "file is a file: name the folder of a run" in fails(["file"], capsys, here)
     assert "is a folder: name a file" in fails([str(study), "-o", "empty"], capsys, here)
-    assert "required: runs" in fails([], capsys, here)
+    assert "RUNS is missing" in fails([], capsys, here)
 
 
 def test_incomplete_run(study: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:

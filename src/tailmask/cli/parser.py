@@ -15,9 +15,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import itertools
 import re
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser
@@ -25,6 +26,9 @@ from jsonargparse import ArgumentError, ArgumentParser
 from tailmask.errors import UserError, nearest
 
 __all__ = ["call_with_arguments"]
+
+# Options that take several names in one word.
+_WITH_COMMAS = ("--labels", "--features")
 
 # What a user calls the types.
 _KINDS = {"int": "a whole number", "float": "a number", "str": "a text", "pathlib.Path": "a path"}
@@ -44,7 +48,9 @@ def call_with_arguments(function: Callable[..., Any], arguments: Sequence[str], 
     try:
         values = vars(parser.parse_args(list(arguments)))
     except ArgumentError as error:
-        raise UserError(f"{_one_sentence(str(error))} (see {prog} --help)") from None
+        _refuse_words_for_commas(str(error), arguments)
+        sentence = _missing(str(error), parser) or _one_sentence(str(error))
+        raise UserError(f"{sentence} (see {prog} --help)") from None
     keywords, positional = {}, []
     for name, parameter in inspect.signature(function).parameters.items():
         if name in groups:
@@ -64,7 +70,6 @@ def _parser(function: Callable[..., Any], prog: str) -> tuple[ArgumentParser, di
     texts = _help_texts(docstring)
     parser = ArgumentParser(
         prog=prog,
-        usage=_usage(function, prog),
         description=docstring.partition("\n\n")[0],
         formatter_class=_HelpFormatter,
         exit_on_error=False,
@@ -81,6 +86,7 @@ def _parser(function: Callable[..., Any], prog: str) -> tuple[ArgumentParser, di
             _add_option(parser, name, hints[name], parameter.default, texts.get(name))
     for name, group in groups.items():
         _add_fields(parser, group, heading=texts.get(name, name))
+    parser.usage = _usage(function, prog, groups)
     return parser, groups
 
 
@@ -94,13 +100,15 @@ def _add_fields(parser: ArgumentParser, group: type, *, heading: str) -> None:
             _add_option(container, name, hints[name], defaults[name], texts.get(name))
 
 
-def _usage(function: Callable[..., Any], prog: str) -> str:
+def _usage(function: Callable[..., Any], prog: str, groups: Collection[str]) -> str:
     words = [prog]
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.VAR_POSITIONAL:
             words.append(f"{name.upper()}...")
         elif parameter.kind is parameter.POSITIONAL_ONLY:
             words.append(name.upper() if parameter.default is parameter.empty else f"[{name.upper()}]")
+        elif parameter.default is parameter.empty and name not in groups:
+            words.append(f"--{name.replace('_', '-')} {name.rpartition('_')[2].upper()}")
     return " ".join([*words, "[OPTIONS]"])
 
 
@@ -170,6 +178,31 @@ def _refuse_unknown_options(parser: ArgumentParser, arguments: Sequence[str]) ->
         if re.fullmatch(r"--[a-zA-Z][\w.-]*", option) and option not in known:
             long = [name for name in known if name.startswith("--")]
             raise UserError(f"there is no option {option}: {nearest(option, long)}")
+
+
+def _refuse_words_for_commas(message: str, arguments: Sequence[str]) -> None:
+    """Where words are left over after an option that takes them with commas, say so."""
+    for option in _WITH_COMMAS if "unrecognized arguments" in message else ():
+        if option in arguments:
+            following = arguments[arguments.index(option) + 1 :]
+            words = list(itertools.takewhile(lambda word: not word.startswith("-"), following))
+            if len(words) > 1:
+                raise UserError(
+                    f"{option} takes its names in one word, with commas and no spaces, "
+                    f"as in {option} first,second"
+                )
+
+
+def _missing(message: str, parser: ArgumentParser) -> str | None:
+    """What is missing, by the names that a user types; None where the message is about something else."""
+    match = re.search(r"arguments are required: (.+)", message)
+    if match is None:
+        return None
+    actions = [action for action in parser._actions if action.dest in match[1].split(", ")]
+    *names, last = [(action.option_strings or [action.dest.upper()])[-1] for action in actions]
+    if names:
+        return f"{', '.join(names)} and {last} are missing"
+    return f"{last} is missing" + (f": {actions[0].help}" if actions[0].help else "")
 
 
 def _one_sentence(message: str) -> str:
