@@ -98,6 +98,17 @@ def test_a_study_can_grow(pool, tmp_path):
     assert len(study.runs) == 6
 
 
+def test_another_study_is_told_by_what_it_trained(pool, tmp_path):
+    compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study", epochs=3)
+    with pytest.raises(UserError, match=r"differs in epochs \(3 there, 40 asked for\): choose"):
+        compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study")
+    compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "whole")
+    with pytest.raises(UserError, match=r"differs in epochs \(40 there, 3 asked for\): choose"):
+        compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "whole", epochs=3)
+    compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "whole", epochs=40)
+    assert len(pool.made) == 4, "the recipe's own number is no other study"
+
+
 def test_rarest_classes_are_measured_where_the_recipe_names_none(pool, tmp_path):
     data = tmp_path / "mine.csv"
     data.write_text("a,b\n")

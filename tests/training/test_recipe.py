@@ -257,7 +257,11 @@ def test_differences_name_every_field_that_differs() -> None:
         "recipe.optimizer.lr (0.1 there, 0.5 asked for)",
         "seed (1 there, 2 asked for)",
     ]
-    assert differences({}, {"seed": 1}) == ["seed (None there, 1 asked for)"]
+    assert differences({}, {"seed": 1}) == ["seed (none there, 1 asked for)"]
+    assert differences({"a": True, "b": ["x=1"]}, {"a": False, "b": []}) == [
+        "a (true there, false asked for)",
+        "b (x=1 there, none asked for)",
+    ]
 
 
 def test_recipes_are_valid_toml_that_states_its_sources() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -17,10 +18,12 @@ from tiny import (
     without_times,
 )
 
-from tailmask.data.dataset import Split
+from tailmask.data.dataset import Dataset, Split
 from tailmask.errors import UserError
-from tailmask.training import Run, train
+from tailmask.training import Run, RunConfig, configure, train
 from tailmask.training.checkpoint import read_checkpoint
+from tailmask.training.engine import describe
+from tailmask.training.folder import check_folder
 from tailmask.training.lock import locked
 
 
@@ -86,13 +89,36 @@ def test_every_kind_of_method_resumes_to_the_same_bytes(dataset, tmp_path, metho
     assert same_bytes(whole.folder, resumed.folder)
 
 
+def refusal(folder: Path, asked: RunConfig, dataset: Dataset) -> str:
+    with pytest.raises(UserError) as caught:
+        check_folder(folder, describe(asked, dataset, world_size=1)["determines"])
+    return str(caught.value).partition("which differs in ")[2].partition(": choose")[0]
+
+
+def test_differences_are_those_that_a_user_can_act_on(tmp_path: Path, dataset) -> None:
+    def config(epochs: int, *fields: str) -> RunConfig:
+        return configure("digits", "bce", epochs=epochs, fields=fields)
+
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps(describe(config(7), dataset, world_size=1)))
+    assert refusal(folder, config(13), dataset) == "epochs (7 there, 13 asked for)", "the rest follows"
+    changed = refusal(folder, config(13, "schedule.warmup=3"), dataset)
+    assert changed.startswith("epochs (7 there, 13 asked for), schedule.milestones")
+    assert "schedule.warmup (0.35 there, 0.975 asked for)" in changed
+    lower = config(7, "optimizer.lr=0.5")
+    assert refusal(folder, lower, dataset) == "optimizer.lr (0.1 there, 0.5 asked for)"
+    (folder / "run.json").write_text('{"determines": {"recipe": {"schedule": {"epochs": "x"}}}}')
+    assert refusal(folder, config(7), dataset).endswith(" more"), "a damaged record is another run"
+
+
 def test_another_configuration_is_refused_and_nothing_is_touched(finished: Run, dataset) -> None:
     before = {path: path.read_bytes() for path in finished.folder.iterdir()}
     with pytest.raises(UserError, match=r"holds another run, which differs in seed \(0 there, 7 asked for\)"):
         train(tiny_config(seed=7), finished.folder, dataset=dataset)
     with pytest.raises(UserError, match=r"method \(plm:rate=0\.5 there, focal:gamma=2 asked for\)"):
         train(tiny_config("focal"), finished.folder, dataset=dataset)
-    with pytest.raises(UserError, match=r"data\.validation \(True there, False asked for\)"):
+    with pytest.raises(UserError, match=r"data\.validation \(true there, false asked for\)"):
         train(tiny_config(), finished.folder, dataset=tiny_dataset(validation=False))
     assert {path: path.read_bytes() for path in finished.folder.iterdir()} == before
 

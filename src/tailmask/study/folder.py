@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -27,20 +28,23 @@ def check_study(folder: Path, setting: Setting) -> None:
         if folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
             raise UserError(f"{folder} holds files that are not of a study: choose another with --out")
         return
-    _refuse_differences(folder, "setting", setting.identity())
+    own_epochs = dataclasses.replace(setting, epochs=None).config("bce", 0).recipe.schedule.epochs
+    both = (_read(folder / "study.json").get("setting", {}), setting.identity())
+    there, asked = (each | {"epochs": each.get("epochs") or own_epochs} for each in both)
+    _refuse_differences(folder, there, asked)
 
 
 def begin_study(folder: Path, setting: Setting, facts: DataFacts) -> None:
     """Write what the study is, or check that the data are still those that it began with."""
     if (folder / "study.json").is_file():
-        _refuse_differences(folder, "source", facts.source)
+        _refuse_differences(folder, _read(folder / "study.json").get("source", {}), facts.source)
     else:
         record = {"format": STUDY, "setting": setting.identity(), "source": facts.source}
         write_json(folder / "study.json", record)
 
 
-def _refuse_differences(folder: Path, part: str, asked: dict[str, Any]) -> None:
-    found = differences(_read(folder / "study.json").get(part, {}), json.loads(json.dumps(asked)))
+def _refuse_differences(folder: Path, there: dict[str, Any], asked: dict[str, Any]) -> None:
+    found = differences(there, json.loads(json.dumps(asked)))
     if found:
         raise UserError(
             f"{folder} holds another study, which differs in {listing(found, limit=3)}: "

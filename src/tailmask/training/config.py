@@ -184,7 +184,11 @@ def differences(there: dict[str, Any], asked: dict[str, Any], *, path: str = "")
 
 
 def _short(value: Any) -> str:
-    text = str(value)
+    if value in (None, []):
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import platform
 import subprocess
 import sys
@@ -14,9 +15,14 @@ from tailmask import __version__
 from tailmask.errors import UserError, listing
 from tailmask.files import write_json
 from tailmask.training.config import differences
+from tailmask.training.fields import from_mapping
+from tailmask.training.recipe import ScheduleRecipe
 from tailmask.training.run import Run
 
 __all__ = ["begin_session", "check_folder", "environment"]
+
+# What a number of epochs stretches along.
+_STRETCHED = ("recipe.schedule.warmup ", "recipe.schedule.milestones ")
 
 _PACKAGES = ("torch", "numpy", "pytorch-lightning", "torchmetrics", "scikit-learn", "scipy", "safetensors")
 
@@ -25,7 +31,7 @@ def check_folder(folder: Path, determining: dict[str, Any]) -> Run:
     """The run in a folder, which may be empty; refuses one of another configuration, and foreign files."""
     run = Run(folder)
     if run.exists:
-        found = differences(run.config.get("determines", {}), determining)
+        found = _differences(run.config.get("determines", {}), determining)
         if found:
             raise UserError(
                 f"{folder} holds another run, which differs in {listing(found, limit=3)}: "
@@ -50,6 +56,28 @@ def begin_session(folder: Path, record: dict[str, Any], *, epochs_done: int, thr
         "threads": threads,
     }
     write_json(folder / "run.json", config | {"sessions": [*config.get("sessions", []), session]})
+
+
+def _differences(there: dict[str, Any], asked: dict[str, Any]) -> list[str]:
+    """What differs, by the names that a user sets it by, without what follows from a number of epochs."""
+    found = differences(there, asked)
+    if _is_stretched(there, asked):
+        found = [text for text in found if not text.startswith(_STRETCHED)]
+    return [text.removeprefix("recipe.").replace("schedule.epochs (", "epochs (") for text in found]
+
+
+def _is_stretched(there: dict[str, Any], asked: dict[str, Any]) -> bool:
+    """Whether one schedule is the other over another number of epochs."""
+    try:
+        old, new = (from_mapping(ScheduleRecipe, each["recipe"]["schedule"]) for each in (there, asked))
+    except (KeyError, TypeError, UserError):
+        return False
+    old_course, new_course = ((each.warmup, *each.milestones) for each in (old.stretched(new.epochs), new))
+    return (
+        old.epochs != new.epochs
+        and len(old_course) == len(new_course)
+        and all(math.isclose(*pair, abs_tol=1e-3) for pair in zip(old_course, new_course, strict=True))
+    )
 
 
 def environment() -> dict[str, Any]:
