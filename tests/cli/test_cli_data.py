@@ -149,3 +149,33 @@ def test_flags_of_users_files(real_data: Path, capsys: pytest.CaptureFixture[str
     content = json.loads(out)
     assert content["splits"]["train"]["classes"][0]["class"] == "neutral"
     assert sum(split["samples"] for split in content["splits"].values()) == 5426
+
+
+def test_columns_of_a_table_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{i % 7}.5,{'ab'[i % 2]},remark {i},{i % 2}\n" for i in range(40))
+    (tmp_path / "a.csv").write_text("age,[red]kind\x1b,comment,tag_a\n" + rows)
+    out = run(capsys, tmp_path / "a.csv", "--labels", "tag_*")
+    listed = [line.split() for line in out.splitlines()]
+    assert [words[:3] for words in listed if words and words[0] in ("age", "comment")] == [
+        ["age", "number", "mean"],
+        ["comment", "left", "out"],
+    ]
+    assert ["[red]kind\N{REPLACEMENT CHARACTER}", "category", "2", "values"] in listed
+    assert ["tag_a", "label"] in listed
+    content = json.loads(run(capsys, tmp_path / "a.csv", "--labels", "tag_*", "--format", "json"))
+    assert [(column["name"], column["use"]) for column in content["columns"]][2:] == [
+        ("comment", "left out"),
+        ("tag_a", "label"),
+    ]
+
+
+def test_columns_of_a_wide_table_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"x{i}" for i in range(500)]
+    rows = "".join(",".join([str(i / 7)] * 500) + f",{i % 2}\n" for i in range(40))
+    (tmp_path / "a.csv").write_text(",".join([*names, "tag_a"]) + "\n" + rows)
+    out = run(capsys, tmp_path / "a.csv", "--labels", "tag_*", "--drop", "x1*")
+    listed = [" ".join(line.split()) for line in out.splitlines()]
+    assert "number 389 x0, x2, x3, x4, x5 and 384 more" in listed
+    assert "left out: as --drop says 111 x1, x10, x11, x12, x13 and 106 more" in listed
+    assert "label 1 tag_a" in listed
+    assert len(listed) < 30

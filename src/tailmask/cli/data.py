@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,12 +15,16 @@ from tailmask.errors import listing, require
 
 if TYPE_CHECKING:
     from tailmask.data import Dataset
+    from tailmask.data.columns import ColumnUse
     from tailmask.data.statistics import Statistics
 
 __all__ = ["data"]
 
 # Of more classes than this, the table shows the most and the least frequent.
 MOST_ROWS = 1000
+
+# Of more columns than this, the table shows how many are used for what.
+MOST_COLUMNS = 40
 
 
 def data(
@@ -77,6 +82,7 @@ def _print_json(dataset: Dataset, statistics: Mapping[str, Statistics], notes: l
     content = {
         "name": dataset.name,
         "inputs": list(dataset.shape),
+        "columns": [dataclasses.asdict(column) for column in dataset.columns],
         "single_label": dataset.single_label,
         "source": dataset.source,
         "splits": {name: split.to_json() for name, split in statistics.items()},
@@ -94,11 +100,35 @@ def _print_tables(dataset: Dataset, statistics: Mapping[str, Statistics], notes:
     kind = "one label a sample" if dataset.single_label else "any number of labels a sample"
     shape = "×".join(map(str, dataset.shape))
     console.print(f"{dataset.name}: {len(dataset.classes)} classes, {kind}, inputs of {shape}\n")
+    if dataset.columns:
+        console.print(_columns(dataset.columns))
+        console.print()
     console.print(_summary(statistics))
     console.print()
     console.print(_classes(statistics))
     for note in notes:
         console.print(f"note: {note}")
+
+
+def _columns(columns: Sequence[ColumnUse]) -> Any:
+    """What became of each column of a table; of a wide one, of how many."""
+    from tailmask.data.labels import printable
+
+    text: Any = require("rich.text", extra="cli")
+    if len(columns) <= MOST_COLUMNS:
+        table = _table("column", "used as", "", "empty cells", left=3)
+        for column in columns:
+            name, empty = text.Text(printable(column.name)), str(column.empty) if column.empty else ""
+            table.add_row(name, column.use, column.detail, empty)
+        return table
+    table = _table("used as", "columns", "which", left=3)
+    reasons: dict[str, list[str]] = {}
+    for column in columns:
+        use = f"{column.use}: {column.detail}" if column.use == "left out" else column.use
+        reasons.setdefault(use, []).append(printable(column.name))
+    for use, names in reasons.items():
+        table.add_row(use, str(len(names)), text.Text(listing(names)))
+    return table
 
 
 def _summary(statistics: Mapping[str, Statistics]) -> Any:
@@ -143,9 +173,10 @@ def _classes(statistics: Mapping[str, Statistics]) -> Any:
     return table
 
 
-def _table(first: str, *others: str) -> Any:
+def _table(first: str, *others: str, left: int = 1) -> Any:
+    """A table whose numbers are flush right, after `left` columns of words."""
     table = require("rich.table", extra="cli").Table(box=require("rich.box", extra="cli").SIMPLE_HEAD)
     table.add_column(first, overflow="fold")
-    for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
+    for position, name in enumerate(others, start=1):
+        table.add_column(name, justify="left" if position < left else "right", no_wrap=position >= left)
     return table

@@ -12,6 +12,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from tailmask.data.columns import ColumnUse
     from tailmask.data.encoders import Encoder
 
 __all__ = ["BatchSource", "Dataset", "Inputs", "Split"]
@@ -128,7 +129,8 @@ class Dataset:
 
     `single_label` says that every sample has exactly one positive, so that the arg max is the prediction.
     `encoder` says how raw files became inputs and reads new ones in the same way. `source` says what was
-    loaded, as plain JSON: the name or path, the options that matter, sizes and digests.
+    loaded, as plain JSON: the name or path, the options that matter, sizes and digests. `columns` says what
+    became of each column of a table.
     """
 
     name: str
@@ -139,6 +141,7 @@ class Dataset:
     encoder: Encoder
     single_label: bool = False
     source: dict[str, object] = field(default_factory=dict)
+    columns: tuple[ColumnUse, ...] = ()
 
     @property
     def splits(self) -> dict[str, Split]:

@@ -59,7 +59,9 @@ def frame_pieces(
             yield rest
 
 
-def matching_columns(patterns: str, columns: Sequence[str], where: object) -> list[str]:
+def matching_columns(
+    patterns: str, columns: Sequence[str], where: object, *, required: bool = True
+) -> list[str]:
     """The columns that match a name or pattern, several of which are separated by commas.
 
     >>> matching_columns("tag_*,age", ["age", "tag_a", "tag_b", "name"], "the file")
@@ -68,7 +70,7 @@ def matching_columns(patterns: str, columns: Sequence[str], where: object) -> li
     matched: set[str] = set()
     for pattern in (part.strip() for part in patterns.split(",")):
         found = {name for name in columns if pattern == name or fnmatchcase(name, pattern)}
-        if not found:
+        if required and not found:
             raise UserError(f"{where} has no column {pattern!r}: {nearest(pattern, columns)}")
         matched |= found
     return [name for name in columns if name in matched]

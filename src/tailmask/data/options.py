@@ -23,6 +23,7 @@ class DataOptions:
         label_column: the one column that holds all labels of a row
         separator: what separates the labels in --label-column
         features: columns to learn from, by name or pattern; all that are not labels where left out
+        drop: columns to pass over, by name or pattern, neither labels nor features
         text: column with text, taken as a hashed bag of words beside the other columns
         text_buckets: width of the hashed bag of words
         no_header: the file has no line with names: its columns are called 0, 1, 2, …
@@ -49,6 +50,7 @@ class DataOptions:
             "label_column",
             "separator",
             "features",
+            "drop",
             "text",
             "text_buckets",
             "no_header",
@@ -62,6 +64,7 @@ class DataOptions:
     label_column: str | None = None
     separator: str = ","
     features: str | None = None
+    drop: str | None = None
     text: str | None = None
     text_buckets: int = 2**14
     no_header: bool = False

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from tailmask.data.labels import Labels, in_order
 from tailmask.data.options import DataOptions
 from tailmask.data.splits import stratified
 from tailmask.errors import UserError, listing
+
+if TYPE_CHECKING:
+    from tailmask.data.columns import ColumnUse
 
 __all__ = ["Rows", "load_file"]
 
@@ -84,7 +87,15 @@ def load_file(path: Path, options: DataOptions) -> Dataset:
         encoder=encoder,
         single_label=all(part.labels.single for part in parts.values()),
         source=_source(path, parts, encoder, options),
+        columns=_column_uses(train.rows, encoder),
     )
+
+
+def _column_uses(rows: Rows, encoder: Encoder) -> tuple[ColumnUse, ...]:
+    from tailmask.data.table_encoder import TableEncoder
+    from tailmask.data.tables import TableRows
+
+    return rows.uses(encoder) if isinstance(rows, TableRows) and isinstance(encoder, TableEncoder) else ()
 
 
 def _read_part(path: Path, options: DataOptions, like: Rows | None = None) -> _Part:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tailmask.data.column_notes import column_notes
+from tailmask.data.columns import ColumnUse, column_uses
 from tailmask.data.frames import matching_columns, read_frame
 from tailmask.data.labels import Labels, labels_from_matrix, labels_from_tags, read_classes
 from tailmask.data.manifest import FileRows, file_rows
@@ -33,6 +35,8 @@ class TableRows:
     frame: pl.DataFrame
     columns: tuple[str, ...]
     text: tuple[str, ...]
+    labels: tuple[str, ...]
+    options: DataOptions
 
     def __len__(self) -> int:
         return self.frame.height
@@ -59,19 +63,13 @@ class TableRows:
             raise UserError(f"{self.path} lacks the columns {listing(absent)}, which the training file has")
         return encoder.encode(self.frame[index])
 
+    def uses(self, encoder: TableEncoder) -> tuple[ColumnUse, ...]:
+        """What became of every column of the table."""
+        return column_uses(self.frame, encoder, self.options, labels=self.labels)
+
     def notes(self, encoder: TableEncoder) -> list[str]:
-        """Columns that say nothing, and cells that are empty."""
-        used = {column.name for column in encoder.columns}
-        notes = [
-            f"column {name!r} is left out: no value of it occurs twice (is it a --text?)"
-            for name in self.columns
-            if name not in used
-        ]
-        for column in encoder.columns:
-            missing = self.frame[column.name].null_count()
-            if missing and column.kind != "category":
-                notes.append(f"column {column.name!r} has {missing} empty cells, which are taken as its mean")
-        return notes
+        """Columns that say nothing, cells that are empty, and what is probably a mistake."""
+        return column_notes(self.frame, encoder, self.uses(encoder))
 
     @property
     def types(self) -> dict[str, Any]:
@@ -84,16 +82,22 @@ def read_table(
 ) -> tuple[TableRows | FileRows, Labels]:
     """Features and labels of a table; with a column `path` and no choice of features, images and labels."""
     frame = read_frame(path, header=not options.no_header, types=types)
-    labels, label_columns = _labels(frame, path, options)
-    others = [name for name in frame.columns if name not in label_columns]
+    required = types is None  # a second file need not have what is passed over
+    dropped = matching_columns(options.drop, frame.columns, path, required=required) if options.drop else []
+    labels, label_columns = _labels(frame.drop(dropped), path, options)
+    others = [name for name in frame.columns if name not in (*label_columns, *dropped)]
     if "path" in others and options.text is None and options.features is None:
+        others.remove("path")
+        if others:
+            note = f"images are learned from, and no other column: {listing(others)} is passed over"
+            labels = replace(labels, notes=(*labels.notes, note))
         return file_rows(path, frame["path"].cast(str).fill_null("").to_list(), options), labels
     text = matching_columns(options.text, others, path) if options.text else []
     features = others if options.features is None else matching_columns(options.features, others, path)
     features = [name for name in features if name not in text]
     if not features and not text:
         raise UserError(f"{path} has no column to learn from beside its labels {listing(label_columns)}")
-    return TableRows(path, frame, tuple(features), tuple(text)), labels
+    return TableRows(path, frame, tuple(features), tuple(text), tuple(label_columns), options), labels
 
 
 def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labels, list[str]]:

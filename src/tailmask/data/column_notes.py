@@ -1,0 +1,129 @@
+"""What a user should know about the columns of a table, and what is probably a mistake in them.
+
+The rules are few and plain, docs/your-own-data.md lists them, and none changes what is done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tailmask.data.columns import NO_VALUE_TWICE, ColumnUse
+from tailmask.errors import listing
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tailmask.data.table_encoder import Column, TableEncoder
+
+__all__ = ["column_notes"]
+
+# Of more columns than this, one note says what is true of all of them.
+MOST_NOTES = 5
+
+# In fewer rows than this, that all numbers differ says nothing of a column.
+LEAST_ROWS = 10
+
+_IDENTIFIER = re.compile(r"(^|[\W_])(?i:id|key|index|number|nr|no|row|uuid)$|[a-z]I[dD]$")
+_DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?$|^\d{1,2}:\d{2}(:[\d.]+)?$"
+_EMPTY = {
+    "number": "taken as its mean",
+    "boolean": "taken as its mean",
+    "category": "taken as none of its values",
+    "text": "taken as no words",
+}
+
+
+def column_notes(frame: pl.DataFrame, encoder: TableEncoder, uses: Sequence[ColumnUse]) -> list[str]:
+    """What a user should know about the columns, one sentence each."""
+    return [*_left_out(uses), *_empty_cells(uses), *_mistakes(frame, encoder, uses)]
+
+
+def _left_out(uses: Sequence[ColumnUse]) -> Iterator[str]:
+    unused = [use.name for use in uses if use.detail == NO_VALUE_TWICE]
+    yield from _of_each(unused, f"is left out: {NO_VALUE_TWICE} (is it a --text?)")
+
+
+def _empty_cells(uses: Sequence[ColumnUse]) -> Iterator[str]:
+    for kind, taken in _EMPTY.items():
+        empty = {use.name: use.empty for use in uses if use.empty and use.use == kind}
+        if len(empty) > MOST_NOTES:
+            yield from _of_each(list(empty), f"has empty cells, which are {taken}")
+        else:
+            for name, number in empty.items():
+                yield f"column {name!r} has {number} empty cells, which are {taken}"
+
+
+def _mistakes(frame: pl.DataFrame, encoder: TableEncoder, uses: Sequence[ColumnUse]) -> Iterator[str]:
+    of_kind = {kind: [use.name for use in uses if use.use == kind] for kind in (*_EMPTY, "label")}
+    prefixes = {prefix for name in of_kind["label"] if (prefix := _prefix(name))}
+    alike = [
+        name
+        for name in (*of_kind["number"], *of_kind["boolean"])
+        if _prefix(name) in prefixes and _is_binary(frame[name])
+    ]
+    yield from _of_each(
+        alike,
+        "is named like the labels and holds just 0 and 1, but is learned from: if it is a label, it may give "
+        "the others away, so name it in --labels or --drop",
+    )
+    yield from _of_each(
+        [name for name in of_kind["number"] if _tells_rows_apart(frame[name])],
+        "has another number in every row and is learned from: if it only tells rows apart, name it in --drop",
+    )
+    unused = [use.name for use in uses if use.detail == NO_VALUE_TWICE]
+    dates = [name for name in (*of_kind["category"], *unused) if _holds_dates(frame[name])]
+    yield from _of_each(
+        dates,
+        "holds dates or times, which are taken as categories: make numbers of them, or name it in --drop",
+    )
+    rare = [
+        column.name
+        for column in encoder.columns
+        if column.kind == "category"
+        and column.name not in dates
+        and _is_mostly_rare(frame[column.name], column)
+    ]
+    yield from _of_each(
+        rare, "is taken as a category, but most of its cells hold a value that is too rare: is it a --text?"
+    )
+
+
+def _of_each(names: Sequence[str], sentence: str) -> Iterator[str]:
+    """What is true of each column: a sentence each, or one for all where they are many."""
+    if len(names) > MOST_NOTES:
+        yield f"each of {len(names)} columns ({listing(names)}) {sentence}"
+    else:
+        yield from (f"column {name!r} {sentence}" for name in names)
+
+
+def _prefix(name: str) -> str:
+    """A name up to its first separator, '' where it has none."""
+    found = re.match(r".*?[^\W_][\W_]", name)
+    return found.group() if found else ""
+
+
+def _is_binary(series: pl.Series) -> bool:
+    return set(series.drop_nulls().unique().cast(float).to_list()) <= {0.0, 1.0}
+
+
+def _tells_rows_apart(series: pl.Series) -> bool:
+    """Whether all numbers differ, in a column that is named like an identifier or counts 1, 2, 3 …"""
+    numbers = series.drop_nulls()
+    if len(numbers) < LEAST_ROWS:
+        return False
+    suspect = _IDENTIFIER.search(series.name) is not None
+    if not suspect and numbers.dtype.is_integer():
+        values = numbers.to_numpy()
+        suspect = int(values.max()) - int(values.min()) == len(values) - 1
+    return suspect and numbers.n_unique() == len(numbers)
+
+
+def _holds_dates(series: pl.Series) -> bool:
+    texts = series.drop_nulls().cast(str)
+    return len(texts) > 0 and bool(texts.str.contains(_DATE).all())
+
+
+def _is_mostly_rare(series: pl.Series, column: Column) -> bool:
+    return 2 * int(series.cast(str).is_in(column.values).sum()) < series.count()

@@ -1,0 +1,146 @@
+"""What became of each column of a table, and notes on what is probably a mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tailmask.data import DataOptions, Dataset, load
+from tailmask.errors import UserError
+
+
+def table(number: int = 60) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "age": [None if i % 20 == 0 else (i * 7) % 50 + 0.5 for i in range(number)],
+            "paid": [i % 4 == 0 for i in range(number)],
+            "city": [None if i % 30 == 0 else ("Bern", "Basel", "Zug")[i % 3] for i in range(number)],
+            "comment": [f"remark {i}" for i in range(number)],
+            "tag_a": [i % 2 for i in range(number)],
+            "tag_b": [i % 3 // 2 for i in range(number)],
+        }
+    )
+
+
+def read(frame: pl.DataFrame, folder: Path, **options: object) -> Dataset:
+    frame.write_csv(folder / "a.csv")
+    return load(folder / "a.csv", DataOptions(**{"labels": "tag_*", **options}))
+
+
+def notes(dataset: Dataset) -> list[str]:
+    return dataset.source["notes"]
+
+
+def test_every_column_has_its_use(tmp_path: Path) -> None:
+    dataset = read(table(), tmp_path)
+    assert [(column.name, column.use, column.inputs, column.empty) for column in dataset.columns] == [
+        ("age", "number", 1, 3),
+        ("paid", "boolean", 1, 0),
+        ("city", "category", 3, 2),
+        ("comment", "left out", 0, 0),
+        ("tag_a", "label", 0, 0),
+        ("tag_b", "label", 0, 0),
+    ]
+    assert [column.detail for column in dataset.columns][2:5] == [
+        "3 values",
+        "no value of it occurs twice",
+        "",
+    ]
+    assert sum(column.inputs for column in dataset.columns) == dataset.shape[0]
+    assert notes(dataset) == [
+        "column 'comment' is left out: no value of it occurs twice (is it a --text?)",
+        "column 'age' has 3 empty cells, which are taken as its mean",
+        "column 'city' has 2 empty cells, which are taken as none of its values",
+    ]
+
+
+def test_choices_say_why_a_column_is_left_out(tmp_path: Path) -> None:
+    chosen = {"text": "comment", "text_buckets": 32, "features": "age,city", "drop": "city,tag_b"}
+    dataset = read(table(), tmp_path, **(chosen | {"features": "age"}))
+    assert dataset.classes == ("tag_a",)
+    assert {column.name: (column.use, column.detail) for column in dataset.columns[1:]} == {
+        "paid": ("left out", "not among --features"),
+        "city": ("left out", "as --drop says"),
+        "comment": ("text", "hashed into 32 inputs"),
+        "tag_a": ("label", ""),
+        "tag_b": ("left out", "as --drop says"),
+    }
+    with pytest.raises(UserError, match="has no column 'city'"):
+        read(table(), tmp_path, **chosen)
+    with pytest.raises(UserError, match="has no column 'cty': did you mean 'city'"):
+        read(table(), tmp_path, drop="cty")
+    table(20).drop("city").write_csv(tmp_path / "t.csv")
+    assert len(read(table(), tmp_path, drop="city", test_file=tmp_path / "t.csv").test) == 20
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "is_told"),
+    [
+        ("customer_id", [i * 17 % 1009 for i in range(60)], True),
+        ("userId", [i * 17 % 1009 for i in range(60)], True),
+        ("Nr.", range(100, 160), True),
+        ("anything", range(1, 61), True),
+        ("anything", [60 - i for i in range(60)], True),
+        ("customer_id", [i // 2 for i in range(60)], False),
+        ("paid", [i * 17 % 1009 for i in range(60)], False),
+        ("grid", [i * 17 % 1009 for i in range(60)], False),
+    ],
+)
+def test_numbers_that_only_tell_rows_apart(tmp_path: Path, name: str, numbers: range, is_told: bool) -> None:
+    dataset = read(table().with_columns(pl.Series(name, list(numbers))), tmp_path)
+    told = f"column {name!r} has another number in every row and is learned from"
+    assert any(note.startswith(told) for note in notes(dataset)) == is_told
+
+
+@pytest.mark.parametrize(
+    ("values", "is_told"),
+    [
+        (["2024-02-03", "2023-12-24T10:00:00", None], True),
+        (["3.2.2024", "24.12.2023", "1/2/2024"], True),
+        (["10:30", "23:15:01", "0:00"], True),
+        (["2024-02-03", "soon", "later"], False),
+        (["1.2.3", "1.2.4", "2.0.0"], False),
+    ],
+)
+def test_dates_that_are_read_as_categories(tmp_path: Path, values: list, is_told: bool) -> None:
+    dataset = read(table().with_columns(pl.Series("when", values * 20)), tmp_path)
+    assert any(note.startswith("column 'when' holds dates or times") for note in notes(dataset)) == is_told
+
+
+def test_labels_that_are_learned_from(tmp_path: Path) -> None:
+    frame = table().with_columns(
+        tag_other=pl.Series([i % 5 // 4 for i in range(60)]),
+        tag_count=pl.Series([i % 5 for i in range(60)]),
+        member=pl.Series([i % 2 for i in range(60)]),
+    )
+    alike = [note for note in notes(read(frame, tmp_path, labels="tag_a,tag_b")) if "like the labels" in note]
+    assert [note.split()[1] for note in alike] == ["'tag_other'"]
+    assert not any("like the labels" in note for note in notes(read(table(), tmp_path)))
+
+
+def test_texts_that_are_read_as_categories(tmp_path: Path) -> None:
+    remarks = [f"remark {i}" if i > 9 else "fine" for i in range(60)]
+    dataset = read(table().with_columns(pl.Series("comment", remarks)), tmp_path)
+    assert any(note.startswith("column 'comment' is taken as a category, but") for note in notes(dataset))
+
+
+def test_many_columns_share_their_notes(tmp_path: Path) -> None:
+    wide = table().with_columns(
+        *(pl.Series(f"x{j}", [None if i % 9 == j % 9 else i / 7 for i in range(60)]) for j in range(30))
+    )
+    empty = [note for note in notes(read(wide, tmp_path)) if "empty cells" in note]
+    assert empty[0].startswith("each of 31 columns (age, x0, x1, x2, x3 and 26 more) has empty cells")
+    assert len(empty) == 2
+
+
+def test_columns_beside_images_are_passed_over_with_a_note(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for i in range(20):
+        Image.new("RGB", (4, 4), (i, 0, 0)).save(tmp_path / f"{i}.png")
+    frame = pl.DataFrame({"path": [f"{i}.png" for i in range(20)], "age": range(20), "tag_a": [0, 1] * 10})
+    dataset = read(frame, tmp_path)
+    assert notes(dataset)[0] == "images are learned from, and no other column: age is passed over"
+    assert dataset.columns == ()
