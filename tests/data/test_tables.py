@@ -141,6 +141,10 @@ def test_tags_in_one_column(tmp_path: Path, separator: str) -> None:
     assert labels.classes == ("a", "b", "c")
     assert labels.targets.tolist() == [[1, 1, 0], [1, 0, 0], [0, 0, 0], [-1, -1, -1], [0, 0, 1]]
     assert labels.notes[0].startswith("1 rows have nothing in 'tags', so that none of their labels is known")
+    assert "--empty-tags none" in labels.notes[0]
+    _, labels = read_table(path, DataOptions(label_column="tags", separator=separator, empty_tags="none"))
+    assert labels.targets.tolist()[2:4] == [[0, 0, 0], [0, 0, 0]]
+    assert labels.notes == ("1 rows have nothing in 'tags', so that they have none of the labels",)
 
 
 def test_tags_as_lists_and_the_column_called_labels(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ class DataOptions:
         labels: columns that are labels, by name or pattern, as in 'tag_*'; several with commas
         label_column: the one column that holds all labels of a row
         separator: what separates the labels in --label-column
+        empty_tags: whether the labels of a row are unknown, or it has none, where --label-column is empty
         features: columns to learn from, by name or pattern; all that are not labels where left out
         drop: columns to pass over, by name or pattern, neither labels nor features
         text: column with text, taken as a hashed bag of words beside the other columns
@@ -49,6 +50,7 @@ class DataOptions:
             "labels",
             "label_column",
             "separator",
+            "empty_tags",
             "features",
             "drop",
             "text",
@@ -63,6 +65,7 @@ class DataOptions:
     labels: str | None = None
     label_column: str | None = None
     separator: str = ","
+    empty_tags: Literal["unknown", "none"] = "unknown"
     features: str | None = None
     drop: str | None = None
     text: str | None = None

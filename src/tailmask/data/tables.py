@@ -115,15 +115,21 @@ def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labe
         )
     classes = None if options.classes is None else read_classes(options.classes)
     tags = _tags(frame[column], options.separator, path)
-    labels = labels_from_tags(tags, path, classes=classes)
     empty = sum(row is None for row in tags)
-    if empty:
-        note = (
-            f"{empty} rows have nothing in {column!r}, so that none of their labels is known: "
-            f"write just {options.separator!r} where there are none"
-        )
-        labels = replace(labels, notes=(note,))
-    return labels, [column]
+    if options.empty_tags == "none":
+        tags = [row or () for row in tags]
+    labels = labels_from_tags(tags, path, classes=classes)
+    return replace(labels, notes=_empty_tags(column, empty, options)), [column]
+
+
+def _empty_tags(column: str, number: int, options: DataOptions) -> tuple[str, ...]:
+    if not number:
+        return ()
+    start = f"{number} rows have nothing in {column!r}, so that"
+    if options.empty_tags == "none":
+        return (f"{start} they have none of the labels",)
+    hint = f"if they have none, add --empty-tags none, or write just {options.separator!r}"
+    return (f"{start} none of their labels is known: {hint}",)
 
 
 def _label_values(series: pl.Series, path: Path) -> NDArray[np.float32]:
