@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import ClassVar
 
 import pytest
@@ -96,6 +97,53 @@ def test_a_study_can_grow(pool, tmp_path):
     study = compare(methods=["bce", "plm", "asl"], seeds=2, out=tmp_path / "study")
     assert len(pool.made) == 6, "the first two runs are not made again"
     assert len(study.runs) == 6
+
+
+class Notes:
+    """A listener that keeps what it is told."""
+
+    def __init__(self):
+        self.texts = []
+
+    def note(self, run, text):
+        self.texts.append(text)
+
+    def prepare(self):
+        pass
+
+    def analysed(self, done, total):
+        pass
+
+
+def test_a_smaller_question_does_not_shrink_the_study(pool, tmp_path):
+    listener, folder = Notes(), tmp_path / "study"
+    compare(methods=["bce", "plm", "asl"], seeds=2, out=folder, listener=listener)
+    assert listener.texts == []
+    study = compare(methods=["asl", "plm"], seeds=1, out=folder, listener=listener)
+    assert len(pool.made) == 6
+    assert listener.texts == [
+        "4 more runs of this study are in the folder and compared as well: asl (seed 1), bce (seed 0), "
+        "bce (seed 1), plm (seed 1)"
+    ]
+    assert [method.name for method in study.comparison.methods] == ["asl", "plm", "bce"], "asked for first"
+    assert {method.seeds for method in study.comparison.methods} == {(0, 1)}
+    content = json.loads((folder / "comparison.json").read_text())
+    assert len(content["runs"]) == 6
+    assert content["seeds"] == [0, 1]
+
+
+def test_what_is_no_run_of_the_study_is_left_out(pool, tmp_path):
+    folder = tmp_path / "study"
+    compare(methods=["bce", "plm", "asl"], seeds=1, out=folder)
+    (folder / "runs" / "asl_seed=0" / "metrics.json").unlink()
+    shutil.copytree(folder / "runs" / "plm_seed=0", folder / "runs" / "plm_seed=0_seed=0")
+    for name, change in (("focal", {"budget": 0.5}), ("hill", {"train_counts": []}), ("db", {"seed": "x"})):
+        other = folder / "runs" / f"{name}_seed=0"
+        shutil.copytree(folder / "runs" / "bce_seed=0", other)
+        record = json.loads((other / "run.json").read_text()) | {"name": name, "method": name} | change
+        (other / "run.json").write_text(json.dumps(record))
+    study = compare(methods=["bce", "plm"], seeds=1, out=folder)
+    assert [method.name for method in study.comparison.methods] == ["bce", "plm"]
 
 
 def test_another_study_is_told_by_what_it_trained(pool, tmp_path):

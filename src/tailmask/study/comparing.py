@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tailmask.data import DataOptions
-from tailmask.errors import UserError
+from tailmask.errors import UserError, listing
 from tailmask.files import write_json, write_text
 from tailmask.method import DEFAULT_METHODS
 from tailmask.study.extras import check_extras
@@ -20,7 +20,7 @@ from tailmask.study.markdown import render_markdown
 from tailmask.study.plan import PlannedRun, Setting, check_count, distinct, method_names, plan_runs
 from tailmask.study.pool import Failure, Listener, Pool, choose_jobs, num_missing
 from tailmask.study.rarest import with_rarest
-from tailmask.study.records import run_records
+from tailmask.study.records import other_runs, run_records
 from tailmask.study.tuning import Trial, choose, plan_tuning
 from tailmask.training import Run
 from tailmask.training.lock import locked
@@ -86,7 +86,8 @@ def compare(
     Everything is checked before the first run begins: names, the data, whether the methods fit them, the
     folders. Runs that are complete are read, those that were interrupted are gone on with, and one that fails
     does not stop the others. The folder gets the runs, the page `report.html`, and the tables as
-    `comparison.json` and `comparison.md`.
+    `comparison.json` and `comparison.md`. These are of all complete runs of the study: what an earlier call
+    trained in the folder, with other methods or more seeds, is compared as well.
 
     Args:
         data: Name of a data set, or path of a file.
@@ -122,8 +123,13 @@ def compare(
     if listener is not None:
         listener.prepare()
     made = _make(folder, setting, names, seeds=seeds, jobs=jobs, tune=tune is not None, listener=listener)
-    runs = tuple(run for run in (Run(planned.folder) for planned in made.runs) if run.is_complete)
-    comparison = _compare(runs, made.runs[0].method if baseline else None, decisions, listener)
+    asked = [run for run in (Run(planned.folder) for planned in made.runs) if run.is_complete]
+    others = other_runs(folder / "runs", asked) if asked else []
+    if others and listener is not None:
+        listener.note(None, _others_text(others))
+    first = made.runs[0].method if baseline else _baseline(asked)
+    runs = (*asked, *others)
+    comparison = _compare(runs, first, decisions, listener)
     study = Study(folder, runs, comparison, tuple(made.failures), tuple(made.trials))
     _write(study, made.runs[0].setting, command=command)
     return study
@@ -177,6 +183,19 @@ def _names(methods: Sequence[str], baseline: str | None) -> list[str]:
         raise UserError("--methods needs at least one method, such as bce plm")
     first = [] if baseline is None else [baseline]
     return method_names([*first, *methods])
+
+
+def _baseline(asked: Sequence[Run]) -> str | None:
+    """The baseline among the methods that were asked for, whatever else the study holds."""
+    from tailmask.analysis import arrange
+
+    return arrange(asked).baseline if asked else None
+
+
+def _others_text(runs: Sequence[Run]) -> str:
+    labels = listing(f"{run.config['name']} (seed {run.config['seed']})" for run in runs)
+    number = "1 more run of this study is" if len(runs) == 1 else f"{len(runs)} more runs of this study are"
+    return f"{number} in the folder and compared as well: {labels}"
 
 
 def _compare(

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tailmask.errors import UserError
 from tailmask.study.plan import Setting, slug
 from tailmask.study.request import Part
 from tailmask.training import Run
 
-__all__ = ["RunRecords", "run_records"]
+__all__ = ["RunRecords", "other_runs", "run_records"]
 
 
 class RunRecords:
@@ -34,6 +35,13 @@ class RunRecords:
     def to_json(self) -> dict[str, Any]:
         """What the record of a result says of its runs."""
         return run_records(list(self.found.values()))
+
+
+def other_runs(folder: Path, runs: Sequence[Run]) -> list[Run]:
+    """The complete runs in a folder that belong in one table with `runs`, and are not among them."""
+    known = {run.folder for run in runs}
+    found = (Run(path) for path in sorted(folder.glob("*_seed=*")) if path not in known)
+    return [run for run in found if run.is_complete and _is_comparable(run, runs[0])]
 
 
 def run_records(found: Sequence[tuple[Setting, Run]]) -> dict[str, Any]:
@@ -61,6 +69,16 @@ def _run_record(setting: Setting, run: Run) -> dict[str, Any]:
         "threads": config["sessions"][-1]["threads"],
         "seconds": round(sum(epoch["seconds"] for epoch in run.history), 1),
     }
+
+
+def _is_comparable(run: Run, first: Run) -> bool:
+    from tailmask.analysis import arrange
+
+    try:
+        arrange([first, run])
+    except UserError:  # of another setting, or damaged
+        return False
+    return run.folder.name == slug(f"{run.config['name']}_seed={run.config['seed']}")
 
 
 def _belongs(run: Run, part: Part) -> bool:
