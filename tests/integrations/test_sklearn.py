@@ -292,7 +292,7 @@ def test_works_in_pipelines_and_searches():
     copy.fit(X, Y)
 
 
-@pytest.mark.parametrize("loss", ["focal", "asl", nn.BCEWithLogitsLoss(reduction="none")])
+@pytest.mark.parametrize("loss", ["focal", "asl", "hill", nn.BCEWithLogitsLoss(reduction="none")])
 def test_other_losses(loss):
     X, Y = make_data()
     model = quick(loss=loss).fit(X, Y)

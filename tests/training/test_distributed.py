@@ -18,6 +18,7 @@ from tailmask.training import Execution, Run, train
 
 # No dropout and no drawn masks: what remains are sums in another order.
 METHOD = "plm:rate=0.5,expected=true"
+HELD_OUT = "plm:adapt=rate,rate=0.5,warmup=0,expected=true+asl"  # moved by the validation split
 FIELDS = ["model.dropout=0", "model.hidden=[16]"]
 
 
@@ -25,11 +26,12 @@ def config(method: str = METHOD, epochs: int = 2, **arguments):
     return tiny_config(method, epochs=epochs, fields=FIELDS, **arguments)
 
 
-def test_two_ranks_train_as_one_process_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", [METHOD, pytest.param(HELD_OUT, marks=pytest.mark.long)])
+def test_two_ranks_train_as_one_process_does(tmp_path: Path, method: str) -> None:
     """203 samples in batches of 32 leave a last batch of 11, so that one row has to be repeated."""
-    dataset = tiny_dataset()
-    one = train(config(), tmp_path / "one", dataset=dataset)
-    two = train(config(), tmp_path / "two", dataset=dataset, execution=Execution(devices=2, threads=1))
+    dataset, execution = tiny_dataset(), Execution(devices=2, threads=1)
+    one = train(config(method), tmp_path / "one", dataset=dataset)
+    two = train(config(method), tmp_path / "two", dataset=dataset, execution=execution)
     assert two.is_complete
     for ours, theirs in zip(one.history, two.history, strict=True):
         assert theirs["loss"] == pytest.approx(ours["loss"], rel=1e-4)
@@ -41,7 +43,7 @@ def test_two_ranks_train_as_one_process_does(tmp_path: Path) -> None:
     torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-3)
     assert two.config["determines"]["world_size"] == 2
     with pytest.raises(UserError, match=r"world_size \(2 there, 1 asked for\)"):
-        train(config(), tmp_path / "two", dataset=dataset)
+        train(config(method), tmp_path / "two", dataset=dataset)
 
 
 @pytest.mark.long

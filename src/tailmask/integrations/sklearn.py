@@ -32,6 +32,7 @@ _LOSSES: dict[str, Callable[[], Any]] = {
     "bce": lambda: None,  # PLM's own, which is the fastest
     "focal": lambda: losses.FocalLoss(reduction="none"),
     "asl": lambda: losses.AsymmetricLoss(reduction="none"),
+    "hill": lambda: losses.HillLoss(reduction="none"),
 }
 
 
@@ -51,7 +52,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and 0.1 for `adapt="rate"`.
-        loss: "bce", "focal", "asl", or an elementwise loss (logits, targets) → (N, C).
+        loss: "bce", "focal", "asl", "hill", or an elementwise loss (logits, targets) → (N, C).
         adapt, initial_ratio, ratio_range, expected: As in `PartialLabelMasking`. `adapt="rate"` takes its
             statistics from a part of the data that it holds out.
         hidden_layer_sizes: Width of each hidden layer; () is a linear model.
