@@ -146,6 +146,8 @@ class TestConstruction:
         [
             ({"adapt": "divergense"}, "did you mean 'divergence'"),
             ({"reduction": "avg"}, "choose from mean, batchmean, sum, none"),
+            ({"loss": "focal"}, r"such as tailmask.losses.FocalLoss\(reduction=\"none\"\), got 'focal'"),
+            ({"loss": nn.BCEWithLogitsLoss}, "loss must be a callable, .* got <class "),
             ({"initial_ratio": "mode"}, "did you mean|choose from"),
             ({"initial_ratio": torch.ones(2)}, r"shape \(3,\)"),
             ({"initial_ratio": torch.zeros(3)}, "be positive"),

@@ -90,6 +90,11 @@ class PartialLabelMasking(AdaptiveRatio):
         )
         if reduction not in _REDUCTIONS:
             raise ValueError(f"reduction is not {reduction!r}: {nearest(reduction, _REDUCTIONS)}")
+        if loss is not None and (isinstance(loss, type) or not callable(loss)):
+            raise ValueError(
+                "loss must be a callable, (logits, targets) → (N, C), "
+                f'such as tailmask.losses.FocalLoss(reduction="none"), got {loss!r}'
+            )
         if getattr(loss, "reduction", "none") != "none":
             raise ValueError('the loss must give one value a label: pass reduction="none" to it')
         self.loss = loss
