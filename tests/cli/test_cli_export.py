@@ -11,6 +11,7 @@ import torch
 
 from inference.finished_runs import random_model, train_table
 from tailmask.cli import main
+from tailmask.cli.export import _checked
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,17 @@ def test_a_file_with_the_runs_name_here(run, tmp_path, monkeypatch, capsys):
 def test_a_program_of_torch(run, tmp_path, capsys):
     out = tmp_path / "deep" / "m.pt2"
     assert main(["export", str(run), "--format", "torch-export", "-o", str(out)]) == 0
+    assert re.fullmatch(
+        r".*m\.pt2: probabilities are the network's, (to the last bit|within [1-9]\S+)\n",
+        capsys.readouterr().out,
+    )
     probabilities, _ = torch.export.load(out).module()(torch.zeros(5, 4))
     assert probabilities.shape == (5, 3)
+
+
+def test_equal_outputs_are_not_within_zero():
+    assert _checked(0.0) == ": probabilities are the network's, to the last bit"
+    assert _checked(3e-8) == ": probabilities are the network's, within 3e-08"
 
 
 def test_mistakes_get_one_sentence(run, tmp_path, monkeypatch, capsys):

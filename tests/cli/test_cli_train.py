@@ -40,7 +40,7 @@ def test_a_run_ends_with_a_table_of_the_test_metrics(digits: Path, capsys) -> No
     command = ["train", "digits", "--epochs", "1", "--seed", "3", "--threads", "1", "--out", str(digits)]
     assert main(command) == 0
     captured = capsys.readouterr()
-    assert "epoch" not in captured.err  # complete: read, not trained
+    assert captured.err == f"note: {digits} holds this run already, complete: nothing was trained\n"
     summary = Run(digits).metrics["test"]["summary"]
     for name in ("precision", "recall", "f1", "ap", "exact_match", "f1_rarest_3", "ap_tail"):
         assert f"{100 * summary[name]:.2f}" in captured.out
@@ -63,7 +63,9 @@ def test_progress_without_a_terminal_is_a_line(tmp_path: Path, capsys) -> None:
             str(tmp_path / "run"),
         ]
     )
-    assert "bce on digits: epoch 1/1, loss " in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "bce on digits: epoch 1/1, loss " in told
+    assert "already" not in told
 
 
 def test_the_folder_has_a_name_where_none_is_given(tmp_path: Path, monkeypatch, capsys) -> None:

@@ -36,9 +36,11 @@ def export(
     if target.suffix.lower() != suffix:
         raise UserError(f"a file for {format} must have a name that ends with {suffix}, got {target}")
     exported = export_model(run, target, model=model, force=force)
-    checked = (
-        ""
-        if exported.difference is None
-        else f": probabilities are the network's, within {exported.difference:.1g}"
-    )
-    print(" and ".join(map(str, exported.files)) + checked)
+    print(" and ".join(map(str, exported.files)) + _checked(exported.difference))
+
+
+def _checked(difference: float | None) -> str:
+    if difference is None:
+        return ""
+    how = "to the last bit" if difference == 0 else f"within {difference:.1g}"
+    return f": probabilities are the network's, {how}"

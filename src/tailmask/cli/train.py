@@ -103,8 +103,12 @@ def _train(config: RunConfig, folder: Path, *, threads: int | None, devices: int
         from tailmask.training.engine import train as train_run
 
         execution = Execution(devices=devices, threads=threads, tensorboard=tensorboard)
+        was_complete = Run(folder).is_complete
         with notes(progress):
-            return train_run(config, folder, execution=execution, progress=progress)
+            run = train_run(config, folder, execution=execution, progress=progress)
+        if was_complete and Placement.from_environment().is_first:
+            progress.note(f"{folder} holds this run already, complete: nothing was trained")
+        return run
     except KeyboardInterrupt:
         progress.end()
         if Run(folder).exists:
