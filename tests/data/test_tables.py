@@ -155,12 +155,19 @@ def test_tags_as_lists_and_the_column_called_labels(tmp_path: Path) -> None:
 
 
 def test_empty_label_cells_are_unknown(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x,t1,t2\n1,1,0\n2,,0\n3,0,\n4,true,0\n")
-    with pytest.raises(UserError, match="'true' for class 't1' in row 4: labels are 0 or 1"):
+    (tmp_path / "a.csv").write_text("x,t1,t2\n1,1,0\n2,,0\n3,0,\n4,maybe,0\n")
+    with pytest.raises(UserError, match="'maybe' for class 't1' in row 4: labels are 0 or 1"):
         read_table(tmp_path / "a.csv", DataOptions(labels="t*"))
     (tmp_path / "a.csv").write_text("x,t1,t2\n1,1,0\n2,,0\n3,0,\n4,1.0,0\n")
     _, labels = read_table(tmp_path / "a.csv", DataOptions(labels="t*"))
     assert labels.targets.tolist() == [[1, 0], [-1, 0], [0, -1], [1, 0]]
+
+
+def test_labels_in_plain_words(tmp_path: Path) -> None:
+    words = ["x,t1,t2,t3", "1,yes,True,1", "2,No,false,y", "3,,FALSE,0", "4,YES ,true,n"]
+    (tmp_path / "a.csv").write_text("\n".join(words))
+    _, labels = read_table(tmp_path / "a.csv", DataOptions(labels="t*"))
+    assert labels.targets.tolist() == [[1, 1, 1], [0, 0, 1], [-1, 0, 0], [1, 1, 0]]
 
 
 def test_classes_of_other_files_join_in(tmp_path: Path) -> None:
@@ -212,8 +219,9 @@ def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
         ("x,tag_a\n1,2\n", {"labels": "tg_*"}, "has no column 'tg_\\*': did you mean 'tag_a'"),
         ("x,tag_a\n1,2\n", {"label_column": "tag_"}, "has no column 'tag_': did you mean 'tag_a'\\?"),
         ("x,tag_a\n1,2\n", {"labels": "tag_a"}, "has 2 for class 'tag_a' in row 1"),
-        ("x,tag_a\n1,yes\n", {"labels": "tag_a"}, "has 'yes' for class 'tag_a' in row 1"),
-        ("x,tag_a,tag_a\n1,0,1\n", {"labels": "tag_a"}, "names a column twice: tag_a"),
+        ("x,tag_a\n1,ja\n", {"labels": "tag_a"}, "has 'ja' for class 'tag_a' in row 1: .* yes and no"),
+        ("x,tag_a,tag_a\n1,0,1\n", {"labels": "tag_a"}, "column twice: tag_a; give each .* its own name$"),
+        ("1,0,0\n1,0,1\n", {"labels": "2"}, "twice: 0; .* if that line holds no names, add --no-header"),
         ("tag_a\n1\n", {"labels": "tag_a"}, "has no column to learn from"),
         ("x,tag_a\n", {"labels": "tag_a"}, "has no rows"),
         ("", {"labels": "tag_a"}, "cannot be read as a table"),

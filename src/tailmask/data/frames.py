@@ -119,7 +119,10 @@ def _header(path: Path, separator: str, *, header: bool) -> list[str]:
         return [str(number) for number in range(len(first))]
     double = [name for name, number in Counter(first).items() if number > 1]
     if double:
-        raise UserError(f"{path} names a column twice: {listing(double)}")
+        hint = "give each column of the first line its own name"
+        if all(name.replace(".", "").isdecimal() for name in double):
+            hint += ", or, if that line holds no names, add --no-header"
+        raise UserError(f"{path} names a column twice: {listing(double)}; {hint}")
     if len(first) == 1 and ";" in first[0]:
         raise UserError(f"{path} has columns separated by semicolons: save it with commas")
     return first

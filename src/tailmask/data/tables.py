@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TableRows", "read_table"]
 
+# What a label may be in words, of whichever case.
+_WORDS = {"1": 1.0, "true": 1.0, "yes": 1.0, "y": 1.0, "0": 0.0, "false": 0.0, "no": 0.0, "n": 0.0}
+
 
 @dataclass(frozen=True)
 class TableRows:
@@ -137,13 +140,16 @@ def _label_values(series: pl.Series, path: Path) -> NDArray[np.float32]:
     if series.dtype.is_numeric() or series.dtype in (polars.Boolean, polars.Null):
         values: NDArray[np.float32] = series.cast(polars.Float32).fill_null(np.nan).to_numpy()
         return values
-    row = next((number for number, value in enumerate(series) if value not in ("0", "1", None)), None)
-    if row is not None:
+    known = series.cast(polars.String).str.strip_chars().str.to_lowercase()
+    values = known.replace_strict(_WORDS, default=np.nan, return_dtype=polars.Float32).to_numpy()
+    wrong = np.flatnonzero(np.isnan(values) & series.is_not_null().to_numpy())
+    if len(wrong):
+        row = int(wrong[0])
         raise UserError(
             f"{path} has {str(series[row])[:40]!r} for class {series.name!r} in row {row + 1}: "
-            "labels are 0 or 1, and empty where they are not known"
+            "labels are 0 or 1 (or yes and no, true and false), and empty where they are not known"
         )
-    return series.cast(polars.Float32).fill_null(np.nan).to_numpy()
+    return values
 
 
 def _tags(series: pl.Series, separator: str, path: Path) -> Sequence[Sequence[str] | None]:
