@@ -55,14 +55,17 @@ def listing(names: Iterable[object], *, limit: int = 5) -> str:
 def nearest(name: str, choices: Iterable[str]) -> str:
     """A hint that names the choice most like `name`, and all choices where none is like it.
 
+    Two thirds of the letters must agree, whatever their case: a few are the same in any two words.
+
     >>> nearest("focl", ["bce", "focal"])
     "did you mean 'focal'?"
-    >>> nearest("xyz", ["bce", "focal"])
-    'choose from bce, focal'
+    >>> nearest("nope", ["age", "income"])
+    'choose from age, income'
     """
     choices = list(choices)
-    close = difflib.get_close_matches(name, choices, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"choose from {listing(choices, limit=30)}"
+    folded = {choice.casefold(): choice for choice in reversed(choices)}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.66)
+    return f"did you mean {folded[close[0]]!r}?" if close else f"choose from {listing(choices, limit=30)}"
 
 
 def require(module: str, *, extra: str) -> ModuleType:
