@@ -35,6 +35,8 @@ def test_tables_hold_the_statistics(capsys: pytest.CaptureFixture[str]) -> None:
     statistics = {
         name: summarize(split, load("digits").classes) for name, split in load("digits").splits.items()
     }
+    for figure in ("density", "ρ", "r_c"):
+        assert f"{figure}: " in out, "what it is, where it is shown"
     rows = [line.split() for line in out.splitlines() if line.strip()]
     summary = {row[0]: row[1:] for row in rows if row[0] in statistics}
     for name, split in statistics.items():

@@ -78,3 +78,14 @@ def test_too_few_samples() -> None:
         stratified(torch.ones(1, 1, dtype=torch.int8), 0.2, seed=0)
     with pytest.raises(UserError, match="too few"):
         stratified(torch.ones(2, 1, dtype=torch.int8), 0.01, seed=0)
+
+
+@pytest.mark.parametrize(("positives", "expected"), [(5, (4, 0, 1)), (10, (7, 1, 2)), (20, (14, 2, 4))])
+def test_rare_labels_get_what_the_documentation_says(positives: int, expected: tuple[int, ...]) -> None:
+    targets = torch.zeros(600, 2, dtype=torch.int8)
+    targets[::2, 0] = 1
+    targets[:positives, 1] = 1
+    for seed in range(3):
+        rest, test = (targets[torch.from_numpy(rows)] for rows in stratified(targets, 0.2, seed))
+        train, validation = (rest[torch.from_numpy(rows)] for rows in stratified(rest, 0.1 / 0.8, seed))
+        assert tuple(int(part[:, 1].sum()) for part in (train, validation, test)) == expected

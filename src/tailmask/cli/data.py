@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["data"]
 
+LEGEND = (
+    "density: positives among the known labels; ρ: the most frequent class over the least frequent; "
+    "r_c: positives over negatives of a class"
+)
+
 # Of more classes than this, the table shows the most and the least frequent.
 MOST_ROWS = 1000
 
@@ -106,6 +111,7 @@ def _print_tables(dataset: Dataset, statistics: Mapping[str, Statistics], notes:
     console.print(_summary(statistics))
     console.print()
     console.print(_classes(statistics))
+    console.print(LEGEND)
     for note in notes:
         console.print(f"note: {note}")
 
