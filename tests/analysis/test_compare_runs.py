@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 
 from synthetic_runs import draw_logits, draw_targets, long_tail, write_run
 from tailmask.analysis import Comparison, compare_runs
+from tailmask.analysis.comparison import ClassGain
 from tailmask.errors import UserError
 from tailmask.training.run import Run
 
@@ -125,6 +127,14 @@ def test_class_gains_have_counts_and_intervals(runs: list[Run], comparison: Comp
     f1 = np.array([run.metrics["test"]["per_class"]["f1"] for run in runs[:6]])
     assert gained[0].difference == pytest.approx((f1[:3] - f1[3:])[:, 5].mean(), abs=1e-6)
     assert gained[0].value - gained[0].baseline == pytest.approx(gained[0].difference, abs=2e-6)
+
+
+def test_a_change_that_would_be_shown_as_zero_is_neither_gain_nor_loss(comparison: Comparison) -> None:
+    changes = (0.0004, -0.0004, 0.0, 0.0006, -0.0006)
+    gains = tuple(ClassGain("plm", i, f"{i}", 9, 0.5, 0.5, change, -1, 1) for i, change in enumerate(changes))
+    gained, lost = dataclasses.replace(comparison, class_gains=gains).gains("plm")
+    assert [gain.index for gain in gained] == [3]
+    assert [gain.index for gain in lost] == [4]
 
 
 def test_same_seed_gives_the_same_comparison(runs: list[Run], comparison: Comparison) -> None:

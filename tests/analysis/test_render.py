@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from synthetic_runs import draw_logits, draw_targets, write_run
 from tailmask.analysis import Comparison, compare_runs
 from tailmask.analysis.measures import describe, headline, ordered
-from tailmask.analysis.render import CSV_COLUMNS, MARKDOWN_MARK, to_csv, to_markdown
+from tailmask.analysis.render import CSV_COLUMNS, MARKDOWN_MARK, footnote, to_csv, to_markdown
 from tailmask.analysis.terminal import print_comparison
 
 HOSTILE = ("<script>alert(1)</script>", "a|b", "[red]x[/red]", "\x1b[2J*bold*")
@@ -94,6 +95,15 @@ def test_terminal_with_many_methods_has_a_line_for_each(tmp_path: Path) -> None:
     for name in ("bce", "plm", "focal", "asl", "db"):
         assert sum(line.split()[:1] == [name] and "+ tuned" not in line for line in lines) >= 1
     assert max(map(len, lines)) <= 400
+
+
+def test_tables_say_where_lower_is_better(comparison: Comparison) -> None:
+    for text in (to_markdown(comparison), printed(comparison)):
+        assert "Ranking loss ↓" in text
+        assert "↓: lower is better." in " ".join(text.split())
+        assert "F1 ↓" not in text
+    upward = dataclasses.replace(comparison, rows=tuple(x for x in comparison.rows if x.metric == "f1"))
+    assert "↓" not in footnote(upward)
 
 
 def test_measures_have_names_an_order_and_a_direction() -> None:

@@ -158,12 +158,15 @@ class Comparison:
         return self._differences.get((method, decision, reference, metric))
 
     def gains(self, method: str, *, number: int = 5) -> tuple[list[ClassGain], list[ClassGain]]:
-        """The classes that gained most and those that lost most, the greatest change first."""
+        """The classes that gained most and those that lost most, the greatest change first.
+
+        Less than half a tenth of a point is shown as 0.0, and is no change.
+        """
         own = sorted(
             (gain for gain in self.class_gains if gain.method == method), key=lambda gain: gain.difference
         )
-        lost = [gain for gain in own if gain.difference < 0]
-        gained = [gain for gain in reversed(own) if gain.difference > 0]
+        lost = [gain for gain in own if round(100 * gain.difference, 1) < 0]
+        gained = [gain for gain in reversed(own) if round(100 * gain.difference, 1) > 0]
         return gained[:number], lost[:number]
 
     def to_json(self) -> dict[str, Any]:

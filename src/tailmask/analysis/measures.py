@@ -45,6 +45,15 @@ class Measure:
     family: Family
     higher_is_better: bool
 
+    @property
+    def heading(self) -> str:
+        """The label for a table, with an arrow where lower is better.
+
+        >>> describe("f1").heading, describe("ranking_loss").heading
+        ('F1', 'Ranking loss ↓')
+        """
+        return self.label if self.higher_is_better else f"{self.label} ↓"
+
 
 def describe(name: str) -> Measure:
     """The measure of a name in a summary.

@@ -63,7 +63,7 @@ def to_markdown(comparison: Comparison) -> str:
     for method, decision in comparison.row_keys:
         found = [comparison.row(method, metric, decision) for metric in names]
         rows.append([row_name(method, decision), *(mean_text(row, digits=2) for row in found)])
-    labels = [describe(metric).label for metric in names]
+    labels = [describe(metric).heading for metric in names]
     parts += ["## Measures, in %, mean ± deviation over seeds", _table(["method", *labels], rows)]
     others = [method.name for method in comparison.methods[1:]]
     if comparison.differences and others:
@@ -86,6 +86,8 @@ def footnote(comparison: Comparison) -> str:
         f"Seeds: {seeds}. {comparison.num_test} test samples.{budget} Intervals are over test samples and "
         "seeds, for each measure by itself: about one in twenty leaves out zero by chance alone."
     )
+    if not all(describe(metric).higher_is_better for metric in comparison.headline):
+        text += " ↓: lower is better."
     if any(method.name == RECOMMENDED for method in comparison.methods):
         text += f" {RECOMMENDED} is the form of PLM that is recommended for new data, plm the paper's."
     return text

@@ -58,7 +58,7 @@ def _measures_down(comparison: Comparison) -> Table:
         for name in others:
             cells.append(_text(mean_text(comparison.row(name, metric))))
             cells.append(_difference(comparison.difference(name, metric)))
-        table.add_row(_text(describe(metric).label), *cells)
+        table.add_row(_text(describe(metric).heading), *cells)
     return table
 
 
@@ -67,7 +67,7 @@ def _methods_down(comparison: Comparison, keys: Sequence[tuple[str, Decision]], 
     whole, tail = primary(single_label=comparison.single_label)
     names = [whole, tail, "ap", "error" if comparison.single_label else "exact_match"]
     names = [name for name in names if name in comparison.metrics]
-    table = _table(title, "method", *(describe(name).label for name in names))
+    table = _table(title, "method", *(describe(name).heading for name in names))
     difference_name = f"{describe(whole).label} − {comparison.baseline}, 95 %"
     table.add_column(_text(difference_name), justify="right", no_wrap=True)
     for method, decision in keys:

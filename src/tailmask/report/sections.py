@@ -94,7 +94,7 @@ def tiles(comparison: Comparison, lead: str) -> list[Tile]:
     scale = max((max(abs(each.low), abs(each.high)) for _, each in shown), default=1.0)
     return [
         Tile(
-            describe(name).label,
+            describe(name).heading,
             mean_text(comparison.row(comparison.baseline, name)).partition(" ")[0],
             mean_text(comparison.row(lead, name)).partition(" ")[0],
             _cell(difference, ""),
@@ -127,7 +127,7 @@ def comparison_table(comparison: Comparison) -> tuple[list[str], list[Line]]:
         )
         for method, decision in comparison.row_keys
     ]
-    return [describe(name).label for name in names], lines
+    return [describe(name).heading for name in names], lines
 
 
 def all_measures(comparison: Comparison) -> tuple[list[str], list[Line]]:
@@ -135,7 +135,7 @@ def all_measures(comparison: Comparison) -> tuple[list[str], list[Line]]:
     methods = [method.name for method in comparison.methods]
     lines = [
         Line(
-            describe(name).label,
+            describe(name).heading,
             [
                 _cell(comparison.difference(each, name), mean_text(comparison.row(each, name)))
                 for each in methods
