@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -15,6 +16,7 @@ from tailmask.analysis import arrange, compare_runs
 from tailmask.analysis.outputs import read_outputs
 from tailmask.report import history, sections, write_report
 from tailmask.report.page import GENERATOR, render_report
+from tailmask.report.pictures import plan_figures
 from tailmask.training.run import Run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -91,9 +93,28 @@ def test_all_parts_are_there(page: str) -> None:
     assert {"differences", "by-class", "outputs", "ratios", "divergences", "losses"} <= set(outline.ids)
     assert outline.counts["svg"] == 6
     text = " ".join(outline.texts)
+    for part in ("Ranking loss ↓", "↓: lower is better", "The table scrolls sideways"):
+        assert part in text
     for part in ("plm + tuned thresholds", "Recall, 2 rarest", "Gained most with plm", "momentum", "torch"):
         assert part in text
     assert "plm:rate=0.05" in text  # the method with all its options
+
+
+def test_captions_speak_of_a_band_where_there_is_one(runs: list[Run]) -> None:
+    comparison = compare_runs(runs, resamples=100)
+    experiment = arrange(runs, baseline=comparison.baseline)
+    many = dataclasses.replace(
+        comparison,
+        classes=tuple("abcdefghijk"),
+        train_positives=(9,) * 11,
+        class_values={
+            name: dict.fromkeys(each, (0.5,) * 11) for name, each in comparison.class_values.items()
+        },
+    )
+    for compared, expected in ((comparison, False), (many, True)):
+        plans = {plan.name: plan.caption for plan in plan_figures(experiment, compared, "plm")}
+        assert ("grey band" in plans["ratios"]) == expected
+        assert ("grey band" in plans["divergences"]) == expected
 
 
 def test_verdict_comes_first(page: str, runs: list[Run]) -> None:

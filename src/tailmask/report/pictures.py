@@ -83,7 +83,7 @@ def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | Non
             "ratios",
             f"Ratios of {shown} over the epochs",
             "The ratio of positive to negative labels that each class is trained at, from red for the most "
-            "frequent to blue for the rarest; the grey band holds all classes. Mean over the seeds.",
+            f"frequent to blue for the rarest{_band(len(classes))}. Mean over the seeds.",
             lambda: figures.ratio_trajectories(
                 history.ratios(runs), classes=classes, train_positives=train_positives
             ),
@@ -91,7 +91,8 @@ def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | Non
         yield Plan(
             "divergences",
             f"Divergences of {shown} over the epochs",
-            "How far outputs are from the truth, measured in training; their balance moves the ratios.",
+            "How far outputs are from the truth, measured in training; their balance moves the ratios"
+            f"{_band(len(classes))}.",
             lambda: figures.divergence_trajectories(
                 history.divergences(runs), classes=classes, train_positives=train_positives
             ),
@@ -103,6 +104,11 @@ def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | Non
         "not levels.",
         lambda: figures.loss_curves({name: history.losses(experiment.runs[name].values()) for name in order}),
     )
+
+
+def _band(num_classes: int) -> str:
+    """What a caption says of the band that there is beside the lines where classes are many."""
+    return "; the grey band holds all classes" if num_classes > figures.MOST_LINES else ""
 
 
 def _by_class(comparison: Comparison, lead: str | None) -> Plan:
