@@ -38,8 +38,8 @@ def compare(
     set: list[str] = [],  # noqa: B006 (the option's name; never changed)
 ) -> None:
     """Train several methods with several seeds on one data set, compare them on the test set, and make a page
-    of it. Runs that are complete are read, those that were interrupted go on, and the page is of all that are in
-    the folder, also of other methods and seeds.
+    of it. Runs that are complete are read, those that were interrupted go on; the page is of all runs in the
+    folder, also of those that were trained before.
 
     Args:
         data: name of a data set, or path of your own file
