@@ -69,13 +69,14 @@ def test_a_bad_batch_in_the_middle_of_an_epoch(tmp_path: Path, value: float, sen
 
 
 def test_a_class_that_is_hardly_kept_is_told_once_in_a_whole_run(tmp_path: Path) -> None:
+    dataset = tiny_dataset()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        train(tiny_config("plm:rate=20", epochs=6), tmp_path / "run", dataset=tiny_dataset())
+        train(tiny_config("plm:rate=20", epochs=6), tmp_path / "run", dataset=dataset)
     told = [str(warning.message) for warning in caught if "labels are kept" in str(warning.message)]
-    classes = [
-        name for text in told for name in re.findall(r"\d+", text.split("for class ")[1].split(":")[0])
-    ]
+    named = [re.split(", | and ", text.split("for class ")[1].split(":")[0]) for text in told]
+    classes = [name for names in named for name in names]
     assert classes
+    assert set(classes) <= set(dataset.classes)
     assert len(classes) == len(set(classes))
     assert all("lower the rate" in text for text in told)
