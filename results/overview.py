@@ -19,7 +19,7 @@ from tailmask.method import DEFAULT_METHODS, RECOMMENDED
 HERE = Path(__file__).parent
 DOCUMENTS = tuple(HERE.parent / name for name in ("README.md", "docs/methods.md", "docs/when-plm-helps.md"))
 METHODS = (
-    *("bce", "focal", "asl", "db", "bce+cb", "bce+undersample"),
+    *("bce", "bce:pos_power=1", "focal", "asl", "hill", "db", "bce+cb", "bce+undersample", "bce+classaware"),
     *("plm", "plm+focal", "plm+asl", "plm:expected=true", "plm:adapt=rate", "plm:adapt=rate+asl"),
 )
 PLAIN: Decision = "default"
@@ -41,11 +41,13 @@ TABLES: tuple[tuple[str, str, Decision], ...] = (
 CARDS: dict[str, tuple[str, ...]] = {
     "recommended": (RECOMMENDED,),
     "plm": ("plm", "plm:expected=true", "plm:adapt=rate"),
+    "bce": ("bce:pos_power=1",),
     "focal": ("focal", "plm+focal"),
     "asl": ("asl", "plm+asl", "plm:adapt=rate+asl"),
+    "hill": ("hill",),
     "db": ("db",),
     "cb": ("bce+cb",),
-    "undersample": ("bce+undersample",),
+    "undersample": ("bce+undersample", "bce+classaware"),
 }
 
 
