@@ -52,7 +52,8 @@ def main() -> None:
         print(f"   digit {name}: {number:5d} images, positives to negatives {ratio:.3f}")
 
     print(f"2. bce and plm, one seed, {options.epochs} epochs: too little to conclude from, enough to see")
-    show(compare("multimnist", seeds=1, epochs=options.epochs, out=options.out / "multimnist"))
+    folder = options.out / "multimnist"
+    show(compare("multimnist", ["bce", "plm"], seeds=1, epochs=options.epochs, out=folder))
 
     write_table(options.out / "mine.csv")
     print("3. a table of your own: all columns called tag_… are labels, the others are inputs")
