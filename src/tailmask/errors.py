@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Iterable
 from types import ModuleType
 
-__all__ = ["UserError", "explain", "listing", "nearest", "require"]
+__all__ = ["UserError", "closest", "explain", "listing", "nearest", "require"]
 
 
 class UserError(ValueError):
@@ -55,17 +55,27 @@ def listing(names: Iterable[object], *, limit: int = 5) -> str:
 def nearest(name: str, choices: Iterable[str]) -> str:
     """A hint that names the choice most like `name`, and all choices where none is like it.
 
-    Two thirds of the letters must agree, whatever their case: a few are the same in any two words.
-
     >>> nearest("focl", ["bce", "focal"])
     "did you mean 'focal'?"
     >>> nearest("nope", ["age", "income"])
     'choose from age, income'
     """
     choices = list(choices)
-    folded = {choice.casefold(): choice for choice in reversed(choices)}
+    close = closest(name, choices)
+    return f"did you mean {close!r}?" if close else f"choose from {listing(choices, limit=30)}"
+
+
+def closest(name: str, choices: Iterable[str]) -> str | None:
+    """The choice most like `name`, None where none is like it.
+
+    Two thirds of the letters must agree, whatever their case: a few are the same in any two words.
+
+    >>> closest("Focl", ["bce", "focal"]), closest("nope", ["age", "income"])
+    ('focal', None)
+    """
+    folded = {choice.casefold(): choice for choice in reversed(list(choices))}
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.66)
-    return f"did you mean {folded[close[0]]!r}?" if close else f"choose from {listing(choices, limit=30)}"
+    return folded[close[0]] if close else None
 
 
 def require(module: str, *, extra: str) -> ModuleType:

@@ -28,7 +28,7 @@ from tailmask.errors import UserError, nearest
 __all__ = ["call_with_arguments"]
 
 # Options that take several names in one word.
-_WITH_COMMAS = ("--labels", "--features")
+_WITH_COMMAS = ("--labels", "--features", "--drop", "--text")
 
 # What a user calls the types.
 _KINDS = {"int": "a whole number", "float": "a number", "str": "a text", "pathlib.Path": "a path"}

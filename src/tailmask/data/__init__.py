@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailmask.data.options import DataOptions
-from tailmask.errors import UserError, listing, nearest
+from tailmask.errors import UserError, closest, listing, nearest
 
 if TYPE_CHECKING:
     from tailmask.data.dataset import Dataset as Dataset
@@ -77,8 +76,8 @@ def _missing(name: str, path: Path) -> str:
         return f"there is no data set and no file called {name!r}: {nearest(name, NAMED)}"
     if not path.parent.is_dir():
         return f"there is no file {name!r}, and no folder {str(path.parent)!r}: check the path"
-    close = difflib.get_close_matches(path.name, [each.name for each in path.parent.iterdir()], n=1)
-    hint = f"did you mean {str(path.with_name(close[0]))!r}?" if close else "check the path"
+    close = closest(path.name, (each.name for each in path.parent.iterdir()))
+    hint = f"did you mean {str(path.with_name(close))!r}?" if close else "check the path"
     return f"there is no file {name!r}: {hint}"
 
 

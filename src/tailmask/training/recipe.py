@@ -30,8 +30,8 @@ def _require(holds: bool, message: str) -> None:
         raise UserError(message)
 
 
-# Fields that other models than 'mlp' do not have, as they are without.
-_ONLY_MLP: dict[str, Any] = {"hidden": (), "dropout": 0.0}
+# Fields that other models than 'mlp' do not have.
+_ONLY_MLP = ("hidden", "dropout")
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,10 @@ class Recipe:
         recipe = from_mapping(Recipe, mapping)
         if "model.name" not in assigned or recipe.model.name in ("mlp", self.model.name):
             return recipe
-        left = {name: value for name, value in _ONLY_MLP.items() if f"model.{name}" not in assigned}
+        bare = ModelRecipe(recipe.model.name)
+        left: dict[str, Any] = {
+            name: getattr(bare, name) for name in _ONLY_MLP if f"model.{name}" not in assigned
+        }
         return dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, **left))
 
 
