@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tailmask.analysis.comparison import Comparison
 from tailmask.analysis.outputs import Decision
@@ -104,7 +105,12 @@ def filled(document: str, found: dict[str, Comparison]) -> str:
 
     def part(match: re.Match[str]) -> str:
         word = match[1]
-        lines = _in_short(found) if word == "in short" else _card(found, CARDS[word])
+        if word == "in short":
+            lines = _in_short(found)
+        elif word == "multimnist":
+            lines = _multimnist()
+        else:
+            lines = _card(found, CARDS[word])
         return f"<!-- measured: {word} -->\n" + "\n".join(lines) + "\n<!-- end -->"
 
     return re.sub(r"<!-- measured: ([\w ]+) -->.*?<!-- end -->", part, document, flags=re.DOTALL)
@@ -119,17 +125,60 @@ def _in_short(found: dict[str, Comparison]) -> Iterator[str]:
     for name, comparison in found.items():
         cells = ([_mean(comparison, *row, metric) for metric in ("f1", "f1_tail")] for row in rows)
         yield _line(name, *map(", ".join, cells))
-    table = json.loads((HERE / "multimnist" / "table1.json").read_text(encoding="utf-8"))["tables"][0]
-    columns = [table["columns"].index(name) for name in ("F1", "F1 K=3")]
-    of_method = {row["label"]: [row["cells"][column] for column in columns] for row in table["rows"]}
+    cells_of = _reproduced("multimnist", "table1", ("F1", "F1 K=3"))
     for label, key in (("MultiMNIST, 90 epochs; 3 rarest", "mean"), ("MultiMNIST in the paper", "paper")):
-        pairs = ([cell[key] for cell in of_method.get(m, ()) if d == PLAIN] for m, d in rows)
-        texts = (["" if each is None else f"{each:.2f}" for each in pair] for pair in pairs)
+        texts = (_texts(cells_of.get(m, []), key) if d == PLAIN else [] for m, d in rows)
         yield _line(label, *map(", ".join, texts))
 
 
 def _with(decision: Decision) -> str:
     return "" if decision == PLAIN else f", {decision}"
+
+
+def _multimnist() -> Iterator[str]:
+    """The paper's Table 1 for plain cross-entropy and PLM, a line for each setting that was measured."""
+    columns = ("F1", "F1 K=3", "Recall K=3", "Exact match")
+    yield _line(
+        *("", "seeds", "F1", "F1, 3 rarest", "recall, 3 rarest", "exact match"),
+        "ratio of digit 0, of 9, at the end",
+    )
+    yield _line("---", *("---:" for _ in range(6)))
+    folders = sorted(path.parent.name for path in HERE.glob("multimnist*/table1.json"))
+    for method in ("bce", "plm", "plm:adapt=rate", RECOMMENDED):
+        for place, key in (("multimnist", "paper"), *((folder, "mean") for folder in folders)):
+            cells = _reproduced(place, "table1", columns).get(method, [])
+            if any(cell[key] is not None for cell in cells):
+                where, seeds = ("in the paper", "") if key == "paper" else (_setting(place), cells[0]["n"])
+                ratios = _end_ratios(place, key) if method == "plm" else ""
+                yield _line(f"`{method}`, {where}", str(seeds), *_texts(cells, key), ratios)
+
+
+def _reproduced(folder: str, target: str, columns: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+    """Some columns of a table that `tailmask reproduce` left, by row."""
+    table = _result(folder, target)["tables"][0]
+    places = [table["columns"].index(name) for name in columns]
+    return {row["label"]: [row["cells"][place] for place in places] for row in table["rows"]}
+
+
+def _result(folder: str, target: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((HERE / folder / f"{target}.json").read_text(encoding="utf-8"))
+    return result
+
+
+def _texts(cells: list[dict[str, Any]], key: str) -> list[str]:
+    return ["" if cell[key] is None else f"{cell[key]:.2f}" for cell in cells]
+
+
+def _setting(folder: str) -> str:
+    setting = _result(folder, "table1")["settings"][0]
+    epochs = f"{setting['trained_epochs']} epochs"
+    return f"{epochs}, shifts drawn anew" if setting["options"].get("fresh_shifts") else epochs
+
+
+def _end_ratios(folder: str, key: str) -> str:
+    epochs = _result(folder, "figure2")["settings"][0]["trained_epochs"]
+    ratio_of = _reproduced(folder, "figure2", (f"Epoch {epochs}",))
+    return ", ".join(f"{ratio_of[digit][0][key]:.3f}" for digit in "09")
 
 
 def _card(found: dict[str, Comparison], methods: tuple[str, ...]) -> Iterator[str]:
