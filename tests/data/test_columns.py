@@ -30,7 +30,7 @@ def read(frame: pl.DataFrame, folder: Path, **options: object) -> Dataset:
 
 
 def notes(dataset: Dataset) -> list[str]:
-    return dataset.source["notes"]
+    return list(dataset.notes)
 
 
 def test_every_column_has_its_use(tmp_path: Path) -> None:

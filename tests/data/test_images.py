@@ -85,7 +85,7 @@ def test_manifest(tmp_path: Path, suffix: str) -> None:
     assert inputs.is_contiguous(memory_format=torch.channels_last)
     native = load(tmp_path / f"m.{suffix}")
     assert native.shape == (3, 30, 30)
-    assert native.source["notes"] == ["images are scaled to 30×30 pixels"]
+    assert native.notes == ("images are scaled to 30×30 pixels",)
 
 
 def test_training_images_vary_and_others_do_not(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_dense_features_are_standardised_by_the_training_rows(tmp_path: Path) ->
     assert inputs[:, [0, 1, 3]].mean(dim=0).abs().max() < 1e-6
     assert (inputs[:, [0, 1, 3]].std(dim=0, correction=0) - 1).abs().max() < 1e-6
     assert sum(len(split) for split in dataset.splits.values()) == 60
-    assert dataset.source["notes"] == ["1 values are missing and taken as the mean of their feature"]
+    assert dataset.notes == ("1 values are missing and taken as the mean of their feature",)
 
 
 def test_sparse_features_stay_sparse_and_are_scaled(tmp_path: Path) -> None:

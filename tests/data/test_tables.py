@@ -82,12 +82,12 @@ def test_missing_cells_constant_columns_and_new_categories(tmp_path: Path) -> No
     expected = [[-2 / deviation, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1], [2 / deviation, 0, 0, 1]]
     np.testing.assert_allclose(dataset.train.inputs.numpy(), expected, atol=1e-6)
     assert dataset.test.inputs.tolist() == [[0, 0, 0, 0], [0, 0, 0, 0]]
-    assert dataset.source["notes"] == ["column 'x' has 1 empty cells, which are taken as its mean"]
+    assert dataset.notes == ("column 'x' has 1 empty cells, which are taken as its mean",)
 
 
 def test_a_column_of_unique_texts_is_left_out_with_a_note(tmp_path: Path) -> None:
     dataset = load(save(frame(), tmp_path / "a.csv"), DataOptions(labels="tag_*"))
-    assert "column 'id' is left out: no value of it occurs twice (is it a --text?)" in dataset.source["notes"]
+    assert "column 'id' is left out: no value of it occurs twice (is it a --text?)" in dataset.notes
     assert "id" not in {column.name for column in dataset.encoder.columns}
     (tmp_path / "b.csv").write_text("id,tag\n" + "".join(f"row{i},{i % 2}\n" for i in range(20)))
     with pytest.raises(UserError, match="nothing to learn from: no value of id occurs twice"):
@@ -194,7 +194,7 @@ def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
     }
     assert (dataset.classes[0], dataset.classes[27]) == ("admiration", "neutral")
     assert dataset.shape == (2**14,)
-    assert dataset.source["options"] == {"label_column": "1", "text": "0", "no_header": True}
+    assert dataset.source["options"] == {"label_column": "1", "text": "0", "features": "0", "no_header": True}
     folder = real_data / "goemotions"
     lines = (folder / "train.tsv").read_text().splitlines()
     assert dataset.train.counts()[1, 27] == sum("27" in line.split("\t")[1].split(",") for line in lines)

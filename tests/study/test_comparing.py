@@ -213,6 +213,14 @@ def test_the_rate_is_chosen_on_validation_with_a_seed_of_its_own(pool, tmp_path)
     assert "| plm | 0.3 | 90.00 | yes |" in (tmp_path / "study" / "comparison.md").read_text()
 
 
+def test_tries_stay_on_record_when_the_study_grows(pool, tmp_path):
+    folder = tmp_path / "study"
+    tuned = compare(methods=["bce", "plm"], seeds=1, out=folder, tune="rate")
+    assert compare(methods=["bce", "asl"], seeds=1, out=folder).trials == tuned.trials
+    again = compare(methods=["bce", "plm", "plm+asl"], seeds=1, out=folder, tune="rate")
+    assert [trial.method for trial in again.trials] == ["plm"] * len(RATES) + ["plm+asl"] * len(RATES)
+
+
 def test_a_rate_that_is_chosen_and_also_named_is_one_method(pool, tmp_path):
     pool.validation_f1 = staticmethod(lambda run: 0.9 if run.method.startswith("plm:rate=0.3") else 0.2)
     study = compare(methods=["bce", "plm", "plm:rate=0.3"], seeds=1, out=tmp_path / "study", tune="rate")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,8 @@ def test_differences_are_those_that_a_user_can_act_on(tmp_path: Path, dataset) -
     assert "schedule.warmup (0.35 there, 0.975 asked for)" in changed
     lower = config(7, "optimizer.lr=0.5")
     assert refusal(folder, lower, dataset) == "optimizer.lr (0.1 there, 0.5 asked for)"
+    reworded = replace(dataset, notes=("a note about the data in other words",))
+    assert check_folder(folder, describe(config(7), reworded, world_size=1)["determines"]).exists
     (folder / "run.json").write_text('{"determines": {"recipe": {"schedule": {"epochs": "x"}}}}')
     assert refusal(folder, config(7), dataset).endswith(" more"), "a damaged record is another run"
 

@@ -82,9 +82,6 @@ def arrange(runs: Sequence[Run], *, baseline: str | None = None) -> Experiment:
     return Experiment({name: dict(sorted(ordered[name].items())) for name in methods}, first)
 
 
-# The files' digests say what was read; where they lay may differ.
-_PLACES = ("data.path", "data.notes")
-
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "name": str,
     "method": str,
@@ -126,8 +123,7 @@ def _setting(run: Run) -> dict[str, Any]:
     """What must be equal in one table, flat: the data, the recipe, the budget and the arithmetic."""
     config = run.config
     determines = {k: v for k, v in config["determines"].items() if k not in ("method", "seed")}
-    values = dict(_flat({"budget": config["budget"], **determines, "classes": config["classes"]}))
-    return {name: value for name, value in values.items() if name not in _PLACES}
+    return dict(_flat({"budget": config["budget"], **determines, "classes": config["classes"]}))
 
 
 def _check_same_setting(first: Run, run: Run) -> None:

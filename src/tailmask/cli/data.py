@@ -70,8 +70,7 @@ def data(
 
 
 def _notes(dataset: Dataset, statistics: Mapping[str, Statistics]) -> Iterator[str]:
-    notes = dataset.source.get("notes")
-    yield from notes if isinstance(notes, list) else []
+    yield from dataset.notes
     for name, split in statistics.items():
         if split.without_positives:
             yield f"{name} has no positive sample of {listing(split.without_positives)}"

@@ -129,8 +129,8 @@ class Dataset:
 
     `single_label` says that every sample has exactly one positive, so that the arg max is the prediction.
     `encoder` says how raw files became inputs and reads new ones in the same way. `source` says what was
-    loaded, as plain JSON: the name or path, the options that matter, sizes and digests. `columns` says what
-    became of each column of a table.
+    loaded, as plain JSON: the name, the options that matter, sizes and digests. `columns` says what became of
+    each column of a table, and `notes` what a user should know of how the data were taken.
     """
 
     name: str
@@ -142,6 +142,7 @@ class Dataset:
     single_label: bool = False
     source: dict[str, object] = field(default_factory=dict)
     columns: tuple[ColumnUse, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def splits(self) -> dict[str, Split]:

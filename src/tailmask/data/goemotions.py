@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import cast
 
 from tailmask.data.dataset import Dataset
 from tailmask.data.download import GOEMOTIONS, provide
@@ -37,7 +36,4 @@ def load_goemotions(options: DataOptions) -> Dataset:
         test_file=folder / "test.tsv",
     )
     dataset = load_file(folder / "train.tsv", options)
-    chosen = dict(cast("dict[str, object]", dataset.source["options"]))
-    del chosen["features"]  # was not named when the first runs were made, and theirs are the same inputs
-    source = {**dataset.source, "name": "goemotions", "options": chosen}
-    return dataclasses.replace(dataset, name="goemotions", source=source)
+    return dataclasses.replace(dataset, name="goemotions", source={**dataset.source, "name": "goemotions"})

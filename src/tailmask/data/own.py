@@ -86,8 +86,9 @@ def load_file(path: Path, options: DataOptions) -> Dataset:
         test=splits["test"],
         encoder=encoder,
         single_label=all(part.labels.single for part in parts.values()),
-        source=_source(path, parts, encoder, options),
+        source=_source(path, parts, options),
         columns=_column_uses(train.rows, encoder),
+        notes=(*train.labels.notes, *train.rows.notes(encoder)),
     )
 
 
@@ -190,7 +191,7 @@ def _split_off(parts: dict[str, _Part], options: DataOptions) -> dict[str, _Part
     return parts
 
 
-def _source(path: Path, parts: dict[str, _Part], encoder: Encoder, options: DataOptions) -> dict[str, object]:
+def _source(path: Path, parts: dict[str, _Part], options: DataOptions) -> dict[str, object]:
     train = parts["train"]
     chosen = {
         field.name: getattr(options, field.name)
@@ -211,5 +212,4 @@ def _source(path: Path, parts: dict[str, _Part], encoder: Encoder, options: Data
             }
             for name, part in parts.items()
         },
-        "notes": [*train.labels.notes, *train.rows.notes(encoder)],
     }

@@ -125,7 +125,8 @@ def _runs(experiment: Experiment) -> list[dict[str, Any]]:
 
 def _recipe(config: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
     """The recipe and the data, section by section, as names and texts."""
-    tables: dict[str, Any] = {"data": config["determines"].get("data", {}), **config["recipe"]}
+    data = {**config["determines"].get("data", {}), "notes": config.get("notes")}
+    tables: dict[str, Any] = {"data": data, **config["recipe"]}
     return {
         section: [(name, _value(value)) for name, value in table.items() if value not in ([], {}, None)]
         for section, table in tables.items()

@@ -21,7 +21,7 @@ from tailmask.study.plan import PlannedRun, Setting, check_count, distinct, meth
 from tailmask.study.pool import Failure, Listener, Pool, choose_jobs, num_missing
 from tailmask.study.rarest import with_rarest
 from tailmask.study.records import other_runs, run_records
-from tailmask.study.tuning import Trial, choose, plan_tuning
+from tailmask.study.tuning import Trial, choose, earlier_trials, plan_tuning
 from tailmask.training import Run
 from tailmask.training.lock import locked
 
@@ -130,7 +130,8 @@ def compare(
     first = made.runs[0].method if baseline else _baseline(asked)
     runs = (*asked, *others)
     comparison = _compare(runs, first, decisions, listener)
-    study = Study(folder, runs, comparison, tuple(made.failures), tuple(made.trials))
+    trials = [*made.trials, *earlier_trials(folder / "comparison.json", besides=made.trials)]
+    study = Study(folder, runs, comparison, tuple(made.failures), tuple(trials))
     _write(study, made.runs[0].setting, command=command)
     return study
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tailmask.study.plan import PlannedRun, Setting, plan_runs
 from tailmask.study.pool import Failure
 from tailmask.training import Run
 
-__all__ = ["RATES", "TUNING_SEED", "Trial", "choose", "plan_tuning", "with_rate"]
+__all__ = ["RATES", "TUNING_SEED", "Trial", "choose", "earlier_trials", "plan_tuning", "with_rate"]
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 # No seed of the study: a lucky start must not choose λ and then count as a result as well.
@@ -71,6 +72,16 @@ def choose(method: str, runs: list[PlannedRun], failures: list[Failure]) -> tupl
         for number, (rate, run, score) in enumerate(zip(RATES, runs, scores, strict=True))
     ]
     return with_rate(method, RATES[winner]), trials
+
+
+def earlier_trials(path: Path, *, besides: list[Trial]) -> list[Trial]:
+    """The tries that a study has on record, but for the methods that were tried again."""
+    again = {trial.method for trial in besides}
+    try:
+        trials = [Trial(**trial) for trial in json.loads(path.read_text(encoding="utf-8"))["trials"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # none yet, or damaged
+        return []
+    return [trial for trial in trials if trial.method not in again]
 
 
 def _validation_f1(run: PlannedRun) -> float | None:

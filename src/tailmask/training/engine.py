@@ -77,7 +77,8 @@ def train(
     config = config.fitted(dataset.shape)
     with quiet():
         module = build_module(config, dataset)
-    record = describe(config, dataset, world_size=placement.world_size) | {"notes": module.objective.notes}
+    record = describe(config, dataset, world_size=placement.world_size)
+    record["notes"] += module.objective.notes
     if check_folder(folder, record["determines"]).is_complete:
         (folder / "checkpoint.ckpt").unlink(missing_ok=True)
         return Run(folder)
@@ -142,6 +143,7 @@ def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[st
         "classes": list(dataset.classes),
         "single_label": dataset.single_label,
         "train_counts": dataset.train.counts().tolist(),
+        "notes": list(dataset.notes),
     }
 
 
