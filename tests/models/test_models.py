@@ -120,6 +120,8 @@ def test_bad_names_and_shapes_are_refused() -> None:
         build_model("resnet12", shape=(7,), num_classes=3)
     with pytest.raises(UserError, match="for the model 'mlp', not for 'linear'"):
         build_model("linear", shape=(7,), num_classes=3, hidden=(8,))
+    with pytest.raises(UserError, match=r"'mlp' needs hidden layers: set model.hidden"):
+        build_model("mlp", shape=(7,), num_classes=3)
     with pytest.raises(ValueError, match="must have 4 outputs"):
         last_linear(nn.Linear(3, 3), num_classes=4)
 

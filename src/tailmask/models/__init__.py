@@ -55,6 +55,8 @@ def build_model(
     """
     if (hidden or dropout) and name != "mlp":
         raise UserError(f"model.hidden and model.dropout are for the model 'mlp', not for {name!r}")
+    if name == "mlp" and not hidden:
+        raise UserError("the model 'mlp' needs hidden layers: set model.hidden=[256], or choose 'linear'")
     if not 0 <= dropout < 1:
         raise UserError(f"model.dropout must be from 0 to below 1, got {dropout}")
     network = _build(name, tuple(shape), num_classes, hidden=hidden, dropout=dropout)
