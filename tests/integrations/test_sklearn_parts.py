@@ -1,0 +1,55 @@
+"""The scikit-learn estimator over several calls: partial_fit goes on where it was."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from small_estimator import make_data, quick
+
+
+def test_partial_fit_is_fit_epoch_by_epoch():
+    X, Y = make_data()
+    whole = quick(max_epochs=3).fit(X, Y)
+    parts = quick()
+    for _ in range(3):
+        parts.partial_fit(X, Y)
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), rtol=1e-4)
+    np.testing.assert_allclose(parts.criterion_.class_ratio, whole.criterion_.class_ratio)
+    assert parts.n_iter_ == 3
+
+
+def test_class_ratios_of_partial_fit_are_those_of_all_calls():
+    X, Y = make_data()
+    weights = np.where(Y[:200, 0] == 1, 3.0, 1.0)
+    model = quick().partial_fit(X[:200], Y[:200], sample_weight=weights).partial_fit(X[200:], Y[200:])
+    all_weights = np.concatenate([weights / weights.mean(), np.ones(100)])
+    expected = (all_weights @ Y) / (all_weights @ (1 - Y))
+    np.testing.assert_allclose(model.criterion_.class_ratio, expected, rtol=1e-4)
+
+
+def test_partial_fit_goes_on_after_pickling():
+    X, Y = make_data()
+    model = quick().partial_fit(X, Y)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(
+        copy.partial_fit(X, Y).predict_proba(X), model.partial_fit(X, Y).predict_proba(X)
+    )
+
+
+def test_partial_fit_learns_classes_that_come_later():
+    X, _ = make_data()
+    y = np.digitize(X[:, 0], [-0.5, 0.8])
+    early = y < 2
+    model = quick(rate=0.0)
+    with pytest.warns(UserWarning, match="1 of 3 classes have no positives"):
+        model.partial_fit(X[early], y[early], classes=[0, 1, 2])
+    for _ in range(40):
+        model.partial_fit(X, y)
+    assert model.criterion_.keep.min() > 0.999  # nothing of the late class is masked
+    assert model.score(X, y) > 0.9
+    with pytest.raises(ValueError, match="must have the classes 0, 1, 2, got 7"):
+        model.partial_fit(X[:2], [0, 7])
+    with pytest.raises(ValueError, match="one column a label in all calls"):
+        model.partial_fit(X[:2], [[0, 1, 1], [0, 0, 1]])
