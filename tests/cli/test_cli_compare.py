@@ -80,6 +80,10 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
         (["--seeds", "many"], "--seeds takes a whole number"),
         (["--baseline", "bcee"], "did you mean 'bce'"),
         (["--tune", "gamma"], "--tune takes one of"),
+        (
+            ["--tune", "rate", "--list"],
+            "--tune chooses a rate from finished runs, which --list does not make",
+        ),
         (["--tune", "rate", "--methods", "bce"], "needs a method with plm"),
         (["--epochs", "0"], "epochs must be 1 or more"),
         (["--budget", "-1"], "the budget must be"),

@@ -162,7 +162,9 @@ def test_every_option_of_plm_arrives(multi_label: Split) -> None:
 
 
 def test_rate_matching_takes_statistics_from_validation_where_there_is_one(multi_label: Split) -> None:
-    with_validation = build_objective(parse("plm:adapt=rate"), multi_label, has_validation=True)
+    with_validation = build_objective(
+        parse("plm:adapt=rate"), multi_label, has_validation=True, num_epochs=60
+    )
     assert with_validation.statistics == "validation"
     assert not with_validation.masking.record
     assert with_validation.notes == ()
@@ -174,6 +176,23 @@ def test_rate_matching_takes_statistics_from_validation_where_there_is_one(multi
     assert divergences.statistics == "validation"
     with pytest.raises(UserError, match="needs a validation split"):
         build_objective(parse("plm:statistics=validation"), multi_label)
+
+
+@pytest.mark.parametrize(
+    ("method", "num_epochs", "is_idle"),
+    [
+        ("plm:adapt=rate", 6, True),
+        ("plm:adapt=rate", 7, False),  # the sixth update moves the ratios, and the seventh epoch feels it
+        ("plm:adapt=rate,init=mean", 6, False),
+        ("plm:warmup=1", 2, True),
+        ("plm", 1, False),
+    ],
+)
+def test_training_that_ends_before_anything_is_masked_is_noted(
+    multi_label: Split, method: str, num_epochs: int, is_idle: bool
+) -> None:
+    objective = build_objective(parse(method), multi_label, has_validation=True, num_epochs=num_epochs)
+    assert any("masks nothing" in note for note in objective.notes) == is_idle
 
 
 def test_masks_are_determined_by_seed_epoch_and_rank(multi_label: Split) -> None:

@@ -11,9 +11,9 @@ from synthetic import write_run
 
 from tailmask import report
 from tailmask.errors import UserError
-from tailmask.study import compare, comparing
+from tailmask.study import compare, comparing, plan_comparison
 from tailmask.study.facts import DataFacts
-from tailmask.study.plan import PlannedRun
+from tailmask.study.plan import PlannedRun, Setting
 from tailmask.study.pool import Failure
 from tailmask.study.tuning import RATES, TUNING_SEED
 
@@ -144,6 +144,17 @@ def test_what_is_no_run_of_the_study_is_left_out(pool, tmp_path):
         (other / "run.json").write_text(json.dumps(record))
     study = compare(methods=["bce", "plm"], seeds=1, out=folder)
     assert [method.name for method in study.comparison.methods] == ["bce", "plm"]
+
+
+def test_runs_may_be_made_elsewhere(pool, tmp_path):
+    folder = tmp_path / "study"
+    planned = plan_comparison(Setting("digits"), ["bce", "plm"], seeds=2, out=folder)
+    assert [run.label for run in planned] == ["bce, seed 0", "plm, seed 0", "bce, seed 1", "plm, seed 1"]
+    assert pool.made == []
+    pool(1).make(planned)
+    study = compare(methods=["bce", "plm"], seeds=2, out=folder)
+    assert len(pool.made) == 4, "nothing is made again"
+    assert [method.seeds for method in study.comparison.methods] == [(0, 1), (0, 1)]
 
 
 def test_another_study_is_told_by_what_it_trained(pool, tmp_path):

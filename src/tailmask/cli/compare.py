@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tailmask.data import DataOptions
+from tailmask.errors import UserError
 from tailmask.method import DEFAULT_METHODS
 from tailmask.study import compare as compare_methods
+from tailmask.study import plan_comparison
 from tailmask.study.display import Display
+from tailmask.study.plan import Setting
 from tailmask.study.terminal import open_console, raise_failures
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ def compare(
     methods: list[str] = list(DEFAULT_METHODS),  # noqa: B006 (never changed)
     seeds: int = 3,
     jobs: int | None = None,
+    list: bool = False,
     out: Path | None = None,
     baseline: str | None = None,
     tuned_thresholds: bool = False,
@@ -47,6 +51,8 @@ def compare(
             asl, hill, db or ldam; options follow a colon, as in plm:rate=0.05+focal:gamma=2
         seeds: number of seeds, the same for all methods
         jobs: runs at a time, which share the cores; left out, one a GPU or core, at most 8
+        list: print one tailmask train command a run, for a cluster's job array, and stop; afterwards the same
+            without it reads the runs
         out: folder of the study; left out, tailmask-compare-DATA below the current folder
         baseline: method to compare with; left out, bce or what is nearest to it
         tuned_thresholds: of the rows that decide otherwise by the same outputs, show those with thresholds
@@ -59,6 +65,15 @@ def compare(
         set: fields of the recipe, as in optimizer.lr=0.05 model.name=linear
         options: the data
     """
+    if list:
+        if tune is not None:
+            raise UserError(
+                "--tune chooses a rate from finished runs, which --list does not make: name one of them"
+            )
+        setting = Setting(data, options, recipe, budget, epochs, tuple(set))
+        for run in plan_comparison(setting, methods, seeds=seeds, out=out, baseline=baseline):
+            print(run.command)
+        return
     command = shlex.join(["tailmask", *sys.argv[1:]])
     extra: dict[Decision, bool] = {"tuned thresholds": tuned_thresholds, "prior shift": prior_shift}
     display = Display(f"compare on {Path(data).name}")

@@ -154,6 +154,7 @@ def build_objective(
     if sampler is not None:
         counts = sampler.class_counts()  # Eq. 3 holds for the ratio of what is drawn
     criterion = _masking(method.masking, counts, inner, record=statistics == "training", classes=classes)
+    notes += _idle(criterion, num_epochs=num_epochs)
     return Objective(
         criterion, num_samples=len(train), seed=seed, sampler=sampler, statistics=statistics, notes=notes
     )
@@ -225,6 +226,17 @@ def _statistics(
     return "training", (
         "plm:adapt=rate is meant for outputs on a validation split; there is none, so it uses those of the "
         "training passes, which say little once the training data are memorised",
+    )
+
+
+def _idle(criterion: PartialLabelMasking, *, num_epochs: int) -> tuple[str, ...]:
+    """What to say where training ends before the first update that moves ratios can be felt."""
+    masks_at_once = bool((criterion.keep < 1).any())  # by the initial ratio
+    if criterion.warmup == 0 or num_epochs > criterion.warmup + 1 or masks_at_once:
+        return ()
+    return (
+        f"plm's first {criterion.warmup} updates leave the ratios as they are, so in {num_epochs} epochs it "
+        "masks nothing: train for more, or set plm:warmup=0",
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tailmask.study.comparing import Study as Study
     from tailmask.study.comparing import compare as compare
+    from tailmask.study.comparing import plan_comparison as plan_comparison
     from tailmask.study.markdown import render_markdown as render_markdown
     from tailmask.study.paper import load_paper as load_paper
     from tailmask.study.reproduction import Reproduction as Reproduction
@@ -25,6 +26,7 @@ __all__ = [
     "Study",
     "compare",
     "load_paper",
+    "plan_comparison",
     "plan_reproduction",
     "render_markdown",
     "reproduce",
@@ -36,6 +38,7 @@ _HOMES = {
     "Study": "comparing",
     "compare": "comparing",
     "load_paper": "paper",
+    "plan_comparison": "comparing",
     "plan_reproduction": "reproduction",
     "render_markdown": "markdown",
     "reproduce": "reproduction",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tailmask.analysis import Comparison
     from tailmask.analysis.outputs import Decision
 
-__all__ = ["Study", "compare"]
+__all__ = ["Study", "compare", "plan_comparison"]
 
 
 @dataclass(frozen=True)
@@ -109,17 +109,10 @@ def compare(
         listener: Hears how the study goes on.
         command: The command line to put on record.
     """
-    check_count("seeds", seeds)
     if tune not in (None, "rate"):
         raise UserError(f"--tune takes rate, got {tune!r}")
-    check_extras()
     setting = Setting(data, options or DataOptions(), recipe, budget, epochs, tuple(fields))
-    names = _names(methods, baseline)
-    for name in names:
-        setting.config(name, 0)
-    setting.check_data()
-    folder = Path(f"tailmask-compare-{Path(data).stem}" if out is None else out)
-    check_study(folder, setting)
+    names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
     if listener is not None:
         listener.prepare()
     made = _make(folder, setting, names, seeds=seeds, jobs=jobs, tune=tune is not None, listener=listener)
@@ -134,6 +127,43 @@ def compare(
     study = Study(folder, runs, comparison, tuple(made.failures), tuple(trials))
     _write(study, made.runs[0].setting, command=command)
     return study
+
+
+def plan_comparison(
+    setting: Setting,
+    methods: Sequence[str] = DEFAULT_METHODS,
+    *,
+    seeds: int = 3,
+    out: Path | str | None = None,
+    baseline: str | None = None,
+) -> list[PlannedRun]:
+    """The runs that `compare` would make or read, for a scheduler to make them one by one.
+
+    The study's folder is begun, so that they can be made in it: `compare` then finds them there.
+    """
+    names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
+    with Pool(1) as pool:
+        facts = pool.facts([setting])[setting]
+        planned = plan_runs(with_rarest(setting, facts), names, range(seeds), folder=folder / "runs")
+        pool.check(planned)
+    with locked(folder):
+        begin_study(folder, setting, facts)
+    return planned
+
+
+def _check(
+    setting: Setting, methods: Sequence[str], *, seeds: int, out: Path | str | None, baseline: str | None
+) -> tuple[list[str], Path]:
+    """The methods' canonical names and the study's folder, after all that can be checked without the data."""
+    check_count("seeds", seeds)
+    check_extras()
+    names = _names(methods, baseline)
+    for name in names:
+        setting.config(name, 0)
+    setting.check_data()
+    folder = Path(f"tailmask-compare-{Path(setting.data).stem}" if out is None else out)
+    check_study(folder, setting)
+    return names, folder
 
 
 class _Made(NamedTuple):
