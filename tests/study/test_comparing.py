@@ -15,6 +15,7 @@ from tailmask.study import compare, comparing, plan_comparison
 from tailmask.study.facts import DataFacts
 from tailmask.study.plan import PlannedRun, Setting
 from tailmask.study.pool import Failure
+from tailmask.study.rarest import with_rarest
 from tailmask.study.tuning import RATES, TUNING_SEED
 
 CLASSES = [f"class {number}" for number in range(8)]
@@ -174,6 +175,9 @@ def test_rarest_classes_are_measured_where_the_recipe_names_none(pool, tmp_path)
     study = compare(str(data), ["bce", "plm"], seeds=1, out=tmp_path / "study")
     assert study.runs[0].config["recipe"]["evaluation"]["rarest"] == [2, 1]
     assert study.comparison.row("plm", "recall_rarest_2") is not None
+    named = Setting("digits", fields=("evaluation.rarest=[]", "evaluation.frequent=[3]"))
+    evaluation = with_rarest(named, pool(1).facts([named])[named]).config("bce", 0).recipe.evaluation
+    assert (evaluation.rarest, evaluation.frequent) == ((2, 1), (3,))
 
 
 def test_methods_are_known_by_one_name(pool, tmp_path):
@@ -247,6 +251,17 @@ def test_a_rate_that_fails_is_on_record_and_not_chosen(pool, tmp_path):
     pool.failing = tuple(f"plm:rate={rate:g}" for rate in RATES)
     with pytest.raises(UserError, match="no λ could be tried for plm: the loss became NaN"):
         compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "other", tune="rate")
+
+
+def test_no_rate_is_tried_twice_where_a_budget_raises_low_ones(pool, tmp_path):
+    study = compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study", tune="rate", budget=0.1)
+    assert [trial.rate for trial in study.trials] == [0.03, 0.1, 0.3, 1.0]
+    assert [trial.resolved for trial in study.trials] == [
+        "plm:rate=0.03",
+        "plm:rate=0.1",
+        "plm:rate=0.3",
+        "plm:rate=1",
+    ]
 
 
 def test_tuning_needs_a_validation_split(pool, tmp_path):

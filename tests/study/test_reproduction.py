@@ -9,11 +9,16 @@ import statistics
 import numpy as np
 import pytest
 from reproducing import DIGITS, REQUEST, add_runs, cells, summary
+from synthetic import write_run
 
+from tailmask.data import load
 from tailmask.errors import UserError
 from tailmask.study import Request, plan_reproduction, render_markdown
 from tailmask.study.markdown import rows_of
 from tailmask.study.paper import load_paper, paper_rows
+from tailmask.study.records import RunRecords
+from tailmask.study.request import Part
+from tailmask.training.engine import describe
 
 
 def test_cells_hold_the_papers_number_and_the_mean_of_the_runs(make, tmp_path):
@@ -57,6 +62,20 @@ def test_budgets_are_never_mixed(make, tmp_path):
     result = make("table1").result
     assert [run["seed"] for run in result["runs"]] == [0]
     assert result["title"].endswith("at budget 0.5")
+
+
+def test_runs_on_users_images_are_found(tmp_path):
+    """Their recipe is another than that of tables, which is known once the images are read."""
+    rng = np.random.default_rng(0)
+    images, labels = rng.integers(256, size=(60, 8, 8, 3), dtype=np.uint8), rng.integers(2, size=(60, 3))
+    np.savez(tmp_path / "mine.npz", X=images, Y=labels)
+    request = Request(data=str(tmp_path / "mine.npz"), methods=("bce",))
+    (run,) = plan_reproduction("table1", request, runs=tmp_path / "runs")
+    write_run(run, classes="abc", train_positives=[30, 20, 10])
+    record = describe(run.config, load(run.setting.data), world_size=1)
+    (run.folder / "run.json").write_text(json.dumps(record))
+    part = Part(run.setting, "bce")
+    assert [found.folder for found in RunRecords(tmp_path / "runs").find(part)] == [run.folder]
 
 
 def test_a_result_of_another_setting_is_not_overwritten(make, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import tomllib
 
@@ -121,6 +122,9 @@ def test_budget_keeps_lambda_times_epochs_where_lambda_is_small() -> None:
     assert configure("cifar10-lt", "plm", budget=0.15).method.masking.rate == 1.0
     assert configure("multimnist", "plm:rate=0", budget=0.2).method.masking.rate == 0
     assert configure("multimnist", "plm:adapt=rate", budget=0.2).method.masking.rate is None
+    unnamed = dataclasses.replace(load_recipe("multimnist"), method={})
+    by_default = configure("multimnist", "plm", recipe=unnamed, budget=0.1)
+    assert by_default.method.masking.rate == pytest.approx(0.1), "the default is raised as one that is named"
     assert configure("multimnist", "plm", epochs=18).method.masking.rate == 0.01
     assert configure("multimnist", "plm", epochs=18).recipe == short.recipe
 
@@ -237,6 +241,7 @@ def test_hostile_recipes_raise_nothing_but_user_errors(tmp_path_factory, content
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        ({"budget": 20.0}, "above 0 and at most 10, as in 0.2, got 20"),
         ({"budget": 0.0}, "the budget must be a share"),
         ({"budget": math.nan}, "the budget must be a share"),
         ({"epochs": 0}, "epochs must be 1 or more"),

@@ -83,5 +83,5 @@ def _is_comparable(run: Run, first: Run) -> bool:
 
 def _belongs(run: Run, part: Part) -> bool:
     """Whether a run is just what the part asks for, whatever its seed."""
-    asked = part.setting.config(part.method, run.config["seed"]).to_json()
-    return all(run.config.get(name) == value for name, value in asked.items())
+    asked = part.setting.config(part.method, run.config["seed"]).fitted(run.config.get("shape", ()))
+    return all(run.config.get(name) == value for name, value in asked.to_json().items())

@@ -51,10 +51,13 @@ def plan_tuning(setting: Setting, methods: list[str], *, folder: Path) -> dict[s
     open_rate = [method for method, part in masking.items() if part is not None and part.rate is None]
     if not open_rate:
         raise UserError("--tune rate needs a method with plm and no rate of its own, such as plm")
-    return {
-        method: plan_runs(setting, [with_rate(method, rate) for rate in RATES], [TUNING_SEED], folder=folder)
-        for method in open_rate
-    }
+    return {method: _tries(setting, method, folder=folder) for method in open_rate}
+
+
+def _tries(setting: Setting, method: str, *, folder: Path) -> list[PlannedRun]:
+    """A run for each λ; where a budget raises a low one to what a higher one is, the higher one's only."""
+    runs = plan_runs(setting, [with_rate(method, rate) for rate in RATES], [TUNING_SEED], folder=folder)
+    return list({str(run.config.method): run for run in runs}.values())
 
 
 def choose(method: str, runs: list[PlannedRun], failures: list[Failure]) -> tuple[str, list[Trial]]:
@@ -66,12 +69,13 @@ def choose(method: str, runs: list[PlannedRun], failures: list[Failure]) -> tupl
         raise UserError(
             f"no λ could be tried for {method}: {reasons[0] if reasons else 'no run is complete'}"
         )
-    winner = scores.index(best)
+    winner = runs[scores.index(best)]
+    rate_of = {with_rate(method, rate): rate for rate in RATES}
     trials = [
-        Trial(method, rate, str(run.config.method), score, chosen=number == winner)
-        for number, (rate, run, score) in enumerate(zip(RATES, runs, scores, strict=True))
+        Trial(method, rate_of[run.method], str(run.config.method), score, chosen=run is winner)
+        for run, score in zip(runs, scores, strict=True)
     ]
-    return with_rate(method, RATES[winner]), trials
+    return winner.method, trials
 
 
 def earlier_trials(path: Path, *, besides: list[Trial]) -> list[Trial]:

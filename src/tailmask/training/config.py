@@ -106,7 +106,10 @@ def configure(
     (18, (12.0, 16.0), 'plm:rate=0.05')
     """
     if not 0 < budget <= 10:
-        raise UserError(f"the budget must be a share of the recipe's epochs such as 0.2, got {budget}")
+        raise UserError(
+            "the budget must be a share of the recipe's epochs, above 0 and at most 10, as in 0.2, "
+            f"got {budget}"
+        )
     if epochs is not None and budget != 1.0:
         raise UserError("choose either epochs or a budget, not both")
     if epochs is not None and epochs < 1:
@@ -194,7 +197,10 @@ def _short(value: Any) -> str:
 
 def _keep_drift(method: Method, factor: float) -> Method:
     masking = method.masking
-    if masking is None or masking.rate is None or masking.rate > SLOW_RATE or masking.adapt == "rate":
+    if masking is None or masking.adapt == "rate":
         return method
-    raised = dataclasses.replace(masking, rate=float(f"{masking.rate * factor:.6g}"))
+    rate = SLOW_RATE if masking.rate is None else masking.rate  # which is also the loss's own default
+    if rate > SLOW_RATE:
+        return method
+    raised = dataclasses.replace(masking, rate=float(f"{rate * factor:.6g}"))
     return dataclasses.replace(method, masking=raised)

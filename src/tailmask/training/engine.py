@@ -140,6 +140,7 @@ def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[st
         "digest": digest(determines),
         "determines": determines,
         "data": config.data,
+        "shape": list(dataset.shape),
         "classes": list(dataset.classes),
         "single_label": dataset.single_label,
         "train_counts": dataset.train.counts().tolist(),
