@@ -77,6 +77,12 @@ def test_sparse_file_leaves_out_zeros_and_first_values(tmp_path: Path) -> None:
 def test_labels_by_pattern_or_as_meka_counts_them(tmp_path: Path) -> None:
     path = write(tmp_path, "s", SPARSE)
     assert read_mulan(path, DataOptions(labels="label*"))[1].classes == ("label1", "label2")
+    assert read_mulan(path, DataOptions(labels="label2, a"))[1].classes == ("a", "label2")
+    with pytest.raises(UserError, match=r"s\.arff has no column 'lable\*': did you mean 'label[12]'\?"):
+        read_mulan(path, DataOptions(labels="label1,lable*"))
+    path.write_text(SPARSE.replace("label1", "label[1]"))
+    assert read_mulan(path, DataOptions(labels="label[1]"))[1].classes == ("label[1]",)
+    path.write_text(SPARSE)
     with pytest.raises(UserError, match="no XML file beside it that names its labels"):
         read_mulan(path, DataOptions())
     path.write_text(SPARSE.replace("@relation r", "@relation 'r: -C -2'"))

@@ -111,6 +111,9 @@ def test_class_names(tmp_path: Path) -> None:
     assert read_classes(path) == ("fire hydrant", "stop sign", "cat")
     path.write_text("cat\ndog 5\n")
     assert read_classes(path) == ("cat", "dog 5")
+    for names in (("Stage 0", "Stage 1", "Stage 2"), ("phase 0",), ("0", "1"), ("0",)):  # not their numbers
+        path.write_text("\n".join(names))
+        assert read_classes(path) == names
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="cannot be read"):
         read_classes(path)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["digest", "file_digest"]
+__all__ = ["digest", "file_digest", "text_digest"]
 
 
 def digest(*arrays: Tensor | NDArray[np.generic]) -> str:
@@ -30,3 +32,12 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def text_digest(texts: Sequence[str]) -> str:
+    """SHA-256 of some texts in their order.
+
+    >>> text_digest(["a", "bc"]) == text_digest(["ab", "c"])
+    False
+    """
+    return hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()

@@ -41,6 +41,7 @@ class Labels:
     classes: tuple[str, ...]
     targets: Tensor | csr_array
     open: bool = False  # whether the classes are just the tags that were found: other files may have more
+    named_beside: bool = False  # whether a second file says which classes there are, and in which order
     notes: tuple[str, ...] = ()  # what a user should know about how they were taken
 
     def __len__(self) -> int:
@@ -102,15 +103,19 @@ def printable(name: str) -> str:
 
 
 def read_classes(path: Path) -> tuple[str, ...]:
-    """Class names from a text file, one a line, with or without their number behind them."""
+    """Class names from a text file, one a line, with or without their number behind them.
+
+    A number belongs to the name where the names are not told apart without it: `Stage 0`, `Stage 1`.
+    """
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"the class names in {path} cannot be read: {error}") from error
     names = [line for line in lines if line]
-    numbered = [name.rpartition(" ") for name in names]
-    if all(number == str(position) for position, (_, _, number) in enumerate(numbered)):
-        names = [name for name, _, _ in numbered]
+    bare = [name.removesuffix(f" {position}").rstrip() for position, name in enumerate(names)]
+    numbered = all(name != full for name, full in zip(bare, names, strict=True))
+    if numbered and len(set(bare)) == len(bare) > 1:
+        names = bare
     return check_classes(names, path)
 
 

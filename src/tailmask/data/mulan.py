@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
+from dataclasses import replace
 from pathlib import Path
 from xml.parsers import expat
 
@@ -14,6 +14,7 @@ import numpy as np
 from tailmask.data.arff import Arff, Row
 from tailmask.data.arff_features import feature_names, read_features
 from tailmask.data.arrays import ArrayRows
+from tailmask.data.frames import matching_columns
 from tailmask.data.labels import Labels, check_classes, labels_from_matrix
 from tailmask.data.options import DataOptions
 from tailmask.errors import UserError, listing
@@ -31,7 +32,8 @@ def read_mulan(path: Path, options: DataOptions) -> tuple[ArrayRows, Labels]:
     """
     file = Arff(path)
     names = [attribute.name for attribute in file.attributes]
-    classes = check_classes(_label_names(file, names, options), path)
+    xml = _xml_beside(path) if options.labels is None else None
+    classes = check_classes(_label_names(file, names, options.labels, xml), path)
     absent = [name for name in classes if name not in names]
     if absent:
         raise UserError(f"{path} has no attribute for the labels {listing(absent)}")
@@ -40,7 +42,10 @@ def read_mulan(path: Path, options: DataOptions) -> tuple[ArrayRows, Labels]:
     targets = array("b")
     values = read_features(file, features, _noting_labels(file, columns, targets))
     matrix = np.array(targets, dtype=np.int8).reshape(-1, len(classes))
-    return ArrayRows(values, names=features), labels_from_matrix(matrix, classes, path)
+    labels = labels_from_matrix(matrix, classes, path)
+    # Most XML files name the last attributes in their order, as which their number tells them already.
+    beside = xml is not None and list(classes) != names[-len(classes) :]
+    return ArrayRows(values, names=features), replace(labels, named_beside=beside)
 
 
 def official_test_file(path: Path) -> Path | None:
@@ -73,11 +78,9 @@ def read_label_names(path: Path) -> list[str]:
     return names
 
 
-def _label_names(file: Arff, names: list[str], options: DataOptions) -> list[str]:
-    if options.labels is not None:
-        patterns = [pattern.strip() for pattern in options.labels.split(",")]
-        return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
-    xml = _xml_beside(file.path)
+def _label_names(file: Arff, names: list[str], patterns: str | None, xml: Path | None) -> list[str]:
+    if patterns is not None:
+        return matching_columns(patterns, names, file.path)
     if xml is not None:
         return read_label_names(xml)
     match = _MEKA_LABELS.search(file.relation)

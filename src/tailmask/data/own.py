@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmask.data.dataset import Dataset, Inputs, Split
-from tailmask.data.digest import digest, file_digest
+from tailmask.data.digest import digest, file_digest, text_digest
 from tailmask.data.encoders import Encoder
 from tailmask.data.frames import TABLES
 from tailmask.data.labels import Labels, in_order
@@ -28,7 +28,7 @@ __all__ = ["Rows", "load_file"]
 KINDS = (*TABLES, ".npz", ".arff", ".json", ".txt")
 TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
 
-# Choices that only say where files are or how a choice is spelled, and do not change what is loaded.
+# Choices that say where files are: what is read there is on record, not the place.
 _PLACES = ("data_dir", "download", "images", "classes", "test_file", "validation_file")
 
 
@@ -198,18 +198,28 @@ def _source(path: Path, parts: dict[str, _Part], options: DataOptions) -> dict[s
         for field in dataclasses.fields(options)
         if field.name not in _PLACES and getattr(options, field.name) != field.default
     }
-    digests = {part.path: file_digest(part.path) for part in parts.values()}
+    digests = {part.path: _digests(part) for part in parts.values()}
+    beside = options.classes is not None or train.labels.named_beside
     return {
         "name": path.name,  # not where it is: the same file elsewhere is the same data
         "options": chosen,
         "classes": len(train.labels.classes),
+        **({"class_names": text_digest(train.labels.classes)} if beside else {}),
         "splits": {
             name: {
                 "file": part.path.name,
-                "sha256": digests[part.path],
+                **digests[part.path],
                 "samples": len(part.index),
                 "rows": digest(part.index),
             }
             for name, part in parts.items()
         },
     }
+
+
+def _digests(part: _Part) -> dict[str, str]:
+    """The digest of a file and, where it lists images, that of the images."""
+    from tailmask.data.manifest import FileRows
+
+    digests = {"sha256": file_digest(part.path)}
+    return digests | ({"images": part.rows.digest()} if isinstance(part.rows, FileRows) else {})
