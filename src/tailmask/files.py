@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["atomic_path", "write_bytes", "write_json", "write_text"]
+__all__ = ["atomic_path", "slug", "write_bytes", "write_json", "write_text"]
 
 
 @contextlib.contextmanager
@@ -72,3 +73,12 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def slug(text: str) -> str:
+    """The text as the name of a file on any system.
+
+    >>> slug("plm:rate=0.05,init=mean+focal")
+    'plm_rate=0.05_init=mean+focal'
+    """
+    return re.sub(r"[^\w.+=-]+", "_", text)

@@ -48,10 +48,6 @@ class Experiment:
         """Positive training samples of each class."""
         return [int(number) for number in self.config["train_counts"][1]]
 
-    def pairs(self, method: str) -> list[int]:
-        """Seeds that both the method and the baseline were trained with."""
-        return sorted(self.runs[method].keys() & self.runs[self.baseline].keys())
-
     def __iter__(self) -> Iterator[Run]:
         return (run for by_seed in self.runs.values() for run in by_seed.values())
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from collections.abc import Sequence
 
 from tailmask.analysis.comparison import ClassGain, Comparison, Difference, Row, row_name
 from tailmask.analysis.measures import describe
 from tailmask.analysis.verdict import interval_text, points
+from tailmask.markdown import escape, markdown_table
 from tailmask.method import RECOMMENDED
 
 __all__ = ["CSV_COLUMNS", "MARKDOWN_MARK", "footnote", "mean_text", "to_csv", "to_markdown"]
@@ -56,24 +56,25 @@ def to_csv(comparison: Comparison) -> str:
 
 def to_markdown(comparison: Comparison) -> str:
     """The verdict, the table of methods, the differences, and the classes that moved most."""
-    data = _escape(comparison.data)
-    parts = [MARKDOWN_MARK, f"# {_methods(comparison)} on {data}", _escape(comparison.verdict)]
+    data = escape(comparison.data)
+    parts = [MARKDOWN_MARK, f"# {_methods(comparison)} on {data}", escape(comparison.verdict)]
     names = comparison.headline
     rows = []
     for method, decision in comparison.row_keys:
         found = [comparison.row(method, metric, decision) for metric in names]
         rows.append([row_name(method, decision), *(mean_text(row, digits=2) for row in found)])
     labels = [describe(metric).heading for metric in names]
-    parts += ["## Measures, in %, mean ± deviation over seeds", _table(["method", *labels], rows)]
+    parts += ["## Measures, in %, mean ± deviation over seeds", markdown_table([["method", *labels], *rows])]
     others = [method.name for method in comparison.methods[1:]]
     if comparison.differences and others:
         rows = [
             [label, *(_difference_text(comparison.difference(name, metric)) for name in others)]
             for metric, label in zip(names, labels, strict=True)
         ]
-        base = _escape(comparison.baseline)
-        parts += [f"## Difference to {base}, in points, with 95 % intervals", _table(["", *others], rows)]
-        parts += [_escape(footnote(comparison))]
+        base = escape(comparison.baseline)
+        table = markdown_table([["", *others], *rows])
+        parts += [f"## Difference to {base}, in points, with 95 % intervals", table]
+        parts += [escape(footnote(comparison))]
         parts += _class_sections(comparison, others)
     return "\n\n".join(parts) + "\n"
 
@@ -114,7 +115,7 @@ def _class_sections(comparison: Comparison, methods: Sequence[str]) -> list[str]
         gained, lost = comparison.gains(method)
         for title, gains in (("gained", gained), ("lost", lost)):
             if gains:
-                parts += [f"## Classes that {title} most in {measure} with {_escape(method)}", _gains(gains)]
+                parts += [f"## Classes that {title} most in {measure} with {escape(method)}", _gains(gains)]
     return parts
 
 
@@ -129,7 +130,7 @@ def _gains(gains: Sequence[ClassGain]) -> str:
         ]
         for gain in gains
     ]
-    return _table(["class", "training samples", "baseline", "method", "difference"], rows)
+    return markdown_table([["class", "training samples", "baseline", "method", "difference"], *rows])
 
 
 def _difference_text(difference: Difference | None) -> str:
@@ -141,29 +142,9 @@ def _difference_text(difference: Difference | None) -> str:
 
 
 def _methods(comparison: Comparison) -> str:
-    return _escape(" and ".join([method.name for method in comparison.methods][:2])) + (
+    return escape(" and ".join([method.name for method in comparison.methods][:2])) + (
         f" and {len(comparison.methods) - 2} more" if len(comparison.methods) > 2 else ""
     )
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(_cell(part) for part in line)} |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    bold = text.startswith("**") and text.endswith("**")
-    return text if bold else _escape(text)
-
-
-def _escape(text: str) -> str:
-    """Text that Markdown shows as it is.
-
-    >>> print(_escape("a|b <script> *c*"))
-    a\\|b &lt;script&gt; \\*c\\*
-    """
-    flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|])", r"\\\1", flat)
 
 
 def _number(value: float) -> str:

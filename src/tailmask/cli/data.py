@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tailmask.data import NAMED, DataOptions, load
 from tailmask.errors import listing, require
+from tailmask.study.terminal import open_console
 
 if TYPE_CHECKING:
     from tailmask.data import Dataset
@@ -97,10 +98,7 @@ def _print_json(dataset: Dataset, statistics: Mapping[str, Statistics], notes: l
 
 
 def _print_tables(dataset: Dataset, statistics: Mapping[str, Statistics], notes: list[str]) -> None:
-    rich: Any = require("rich.console", extra="cli")
-    console = rich.Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 10_000  # no line is broken that a program reads
+    console = open_console()
     kind = "one label a sample" if dataset.single_label else "any number of labels a sample"
     shape = "×".join(map(str, dataset.shape))
     console.print(f"{dataset.name}: {len(dataset.classes)} classes, {kind}, inputs of {shape}\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tailmask.data import DataOptions, load
 from tailmask.errors import UserError, require
+from tailmask.files import slug
 from tailmask.training.config import RunConfig, configure
 from tailmask.training.placement import Placement
 from tailmask.training.run import Run
@@ -123,8 +123,7 @@ def _train(config: RunConfig, folder: Path, *, threads: int | None, devices: int
 
 
 def _default_folder(config: RunConfig) -> Path:
-    name = f"{Path(config.data).stem}_{config.name}_seed={config.seed}"
-    return Path("runs") / re.sub(r"[^\w.+=-]+", "_", name)
+    return Path("runs") / slug(f"{Path(config.data).stem}_{config.name}_seed={config.seed}")
 
 
 def _show(run: Run) -> None:

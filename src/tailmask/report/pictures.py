@@ -78,7 +78,9 @@ def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | Non
         ),
     )
     runs = experiment.runs[shown].values()
-    if parse(next(iter(runs)).config["method"]).masking is not None:
+    masking = parse(next(iter(runs)).config["method"]).masking
+    if masking is not None:
+        role = "under adapt=rate they move nothing" if masking.adapt == "rate" else "their balance moves the ratios"
         yield Plan(
             "ratios",
             f"Ratios of {shown} over the epochs",
@@ -91,7 +93,7 @@ def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | Non
         yield Plan(
             "divergences",
             f"Divergences of {shown} over the epochs",
-            "How far outputs are from the truth, measured in training; their balance moves the ratios"
+            f"How far outputs are from the truth, over the data that ratios are adapted by; {role}"
             f"{_band(len(classes))}.",
             lambda: figures.divergence_trajectories(
                 history.divergences(runs), classes=classes, train_positives=train_positives

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tailmask.errors import UserError
+from tailmask.markdown import escape, markdown_table
 from tailmask.study.formats import COMPARISON, RESULT
 
-__all__ = ["markdown_table", "render_markdown", "rows_of"]
+__all__ = ["render_markdown", "rows_of"]
 
 
 def render_markdown(result: dict[str, Any]) -> str:
@@ -28,14 +29,14 @@ def render_markdown(result: dict[str, Any]) -> str:
 
 
 def _result(result: dict[str, Any]) -> list[str]:
-    blocks = [f"# {_escape(result['title'])}"]
+    blocks = [f"# {escape(result['title'])}"]
     if result["figure"]:
-        blocks.append(f"![{_escape(result['title'])}]({result['figure']})")
+        blocks.append(f"![{escape(result['title'])}]({result['figure']})")
     for table in result["tables"]:
         rows = rows_of(table)
         left = 2 if rows[0][1] == "" else 1
-        blocks += [f"**{_escape(table['caption'])}**", markdown_table(rows, left=left)]
-    return blocks + [_escape(note) for note in result["notes"]]
+        blocks += [f"**{escape(table['caption'])}**", markdown_table(rows, left=left)]
+    return blocks + [escape(note) for note in result["notes"]]
 
 
 def _comparison(result: dict[str, Any]) -> list[str]:
@@ -49,7 +50,7 @@ def _comparison(result: dict[str, Any]) -> list[str]:
             score = "failed" if trial["validation_f1"] is None else f"{100 * trial['validation_f1']:.2f}"
             rows.append([trial["method"], f"{trial['rate']:g}", score, "yes" if trial["chosen"] else ""])
         blocks += ["## λ, tried with a seed of its own", markdown_table(rows)]
-    failures = [_escape(f"Failed: {failure['run']}: {failure['sentence']}") for failure in result["failures"]]
+    failures = [escape(f"Failed: {failure['run']}: {failure['sentence']}") for failure in result["failures"]]
     return blocks + failures
 
 
@@ -73,19 +74,6 @@ def rows_of(table: dict[str, Any]) -> list[list[str]]:
     return lines
 
 
-def markdown_table(rows: list[list[str]], *, left: int = 1) -> str:
-    """Rows of text, the first being the header, as a Markdown table; all but `left` columns stand right.
-
-    >>> print(markdown_table([["class", "F1"], ["a|b", "1.00"]]))
-    | class | F1 |
-    | --- | ---: |
-    | a\\|b | 1.00 |
-    """
-    header, *body = ([_escape(text) for text in row] for row in rows)
-    rule = ["---" if column < left else "---:" for column in range(len(header))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [header, rule, *body])
-
-
 def _measured(cell: dict[str, Any], digits: int, *, with_n: bool) -> str:
     if cell["mean"] is None:
         return ""
@@ -95,11 +83,6 @@ def _measured(cell: dict[str, Any], digits: int, *, with_n: bool) -> str:
 
 def _number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
-
-
-def _escape(text: str) -> str:
-    """Text, such as the name of a class, with nothing in it that Markdown would take for its own."""
-    return "".join(f"\\{char}" if char in "\\|<*_`[]" else char for char in " ".join(text.split()))
 
 
 def _provenance(result: dict[str, Any]) -> str:
@@ -133,7 +116,7 @@ def _duration(seconds: float) -> str:
 
 def _setting(setting: dict[str, Any]) -> str:
     share = f"budget {setting['budget']:g}" if setting["epochs"] is None else "as asked"
-    parts = [f"{_escape(setting['data'])}, epochs: {setting['trained_epochs']} ({share})"]
+    parts = [f"{escape(setting['data'])}, epochs: {setting['trained_epochs']} ({share})"]
     parts += [f"recipe {setting['recipe']}"] if setting["recipe"] else []
     parts += [f"{name} {value}" for name, value in setting["options"].items()]
     return "; ".join([parts[0], *(f"`{part}`" for part in [*parts[1:], *setting["fields"]])])

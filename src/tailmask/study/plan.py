@@ -13,10 +13,11 @@ from typing import Any
 
 from tailmask.data import NAMED, DataOptions, load
 from tailmask.errors import UserError
+from tailmask.files import slug
 from tailmask.method import WORDS, Method, parse
 from tailmask.training import RunConfig, configure
 
-__all__ = ["PlannedRun", "Setting", "check_count", "method_names", "plan_runs"]
+__all__ = ["PlannedRun", "Setting", "check_count", "distinct", "method_names", "plan_runs"]
 
 # Where the data lie changes nothing of what a run is.
 _PLACES = ("data_dir", "download")
@@ -188,15 +189,6 @@ def check_count(name: str, value: int) -> None:
 def distinct(names: Sequence[str]) -> list[str]:
     """The names without repetitions, in their order."""
     return list(dict.fromkeys(names))
-
-
-def slug(text: str) -> str:
-    """The text as the name of a file on any system.
-
-    >>> slug("plm:rate=0.05,init=mean+focal")
-    'plm_rate=0.05_init=mean+focal'
-    """
-    return re.sub(r"[^\w.+=-]+", "_", text)
 
 
 def _parse(name: str) -> Method:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tailmask.errors import UserError
-from tailmask.study.plan import Setting, slug
+from tailmask.files import slug
+from tailmask.study.plan import Setting
 from tailmask.study.request import Part
 from tailmask.training import Run
 
