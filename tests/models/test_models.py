@@ -100,17 +100,28 @@ def test_own_model_by_import_path(tmp_path, monkeypatch) -> None:
         "from torch import nn\n"
         "def small(shape, num_classes):\n"
         "    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0], num_classes))\n"
+        "def bare(shape, num_classes):\n"
+        "    return nn.Linear(shape[0], num_classes)\n"
         "def wrong(shape, num_classes):\n"
         "    return 3\n"
     )
     network = build_model("own_networks:small", shape=(4,), num_classes=3, bias="uniform")
     assert network[1].bias[0].item() == pytest.approx(-math.log(2))
+    cosines = build_model("own_networks:bare", shape=(4,), num_classes=3, normalized=True)
+    assert cosines(torch.full((2, 4), 100.0)).abs().max() <= 1 + 1e-6
+    assert list(cosines.state_dict()) == ["weight"]
     with pytest.raises(UserError, match=r"must return an nn\.Module, got int"):
         build_model("own_networks:wrong", shape=(4,), num_classes=3)
     with pytest.raises(UserError, match=r"cannot be imported: .*no attribute 'smal'"):
         build_model("own_networks:smal", shape=(4,), num_classes=3)
     with pytest.raises(UserError, match="cannot be imported: No module named 'nowhere'"):
         build_model("nowhere:factory", shape=(4,), num_classes=3)
+
+
+@pytest.mark.parametrize("name", [":factory", ".a:factory", "a..b:factory", "a:", ":"])
+def test_import_paths_that_are_not_whole(name: str) -> None:
+    with pytest.raises(UserError, match=f"the model '{name}' must be written as package.module:factory"):
+        build_model(name, shape=(4,), num_classes=3)
 
 
 def test_bad_names_and_shapes_are_refused() -> None:

@@ -63,7 +63,7 @@ def build_model(
     if bias == "uniform" and not normalized:
         start_uniform(network, num_classes=num_classes)
     if normalized:
-        normalize_head(network, num_classes=num_classes)
+        network = normalize_head(network, num_classes=num_classes)
     return network
 
 
@@ -92,6 +92,8 @@ def _build(
 
 def _own_model(path: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
     module_name, _, attribute = path.partition(":")
+    if not all([*module_name.split("."), attribute]):
+        raise UserError(f"the model {path!r} must be written as package.module:factory")
     here = str(Path.cwd())
     if here not in sys.path:  # a console script, unlike `python -m`, does not search the current folder
         sys.path.insert(0, here)

@@ -45,11 +45,20 @@ def last_linear(network: nn.Module, *, num_classes: int) -> tuple[str, nn.Linear
     return linear[-1]
 
 
-def normalize_head(network: nn.Module, *, num_classes: int) -> None:
-    """Replace the network's last linear layer by a `NormalizedLinear`."""
+def normalize_head(network: nn.Module, *, num_classes: int) -> nn.Module:
+    """The network with a `NormalizedLinear` in place of its last linear layer, which may be all of it.
+
+    >>> network = normalize_head(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), num_classes=3)
+    >>> network[2]
+    NormalizedLinear()
+    """
     name, linear = last_linear(network, num_classes=num_classes)
+    head = NormalizedLinear(linear.in_features, num_classes)
+    if linear is network:
+        return head
     parent, _, attribute = name.rpartition(".")
-    setattr(network.get_submodule(parent), attribute, NormalizedLinear(linear.in_features, num_classes))
+    setattr(network.get_submodule(parent), attribute, head)
+    return network
 
 
 def start_uniform(network: nn.Module, *, num_classes: int) -> None:

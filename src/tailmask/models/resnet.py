@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 __all__ = ["ResNet", "initialize"]
 
+WIDTHS = (16, 32, 64)  # channels of the three stages
+
 
 class BasicBlock(nn.Module):
     """Two 3×3 convolutions with batch normalisation, added to the input, then the rectifier."""
@@ -55,20 +57,13 @@ class ResNet(nn.Module):
     12
     """
 
-    def __init__(
-        self,
-        num_blocks: Sequence[int],
-        *,
-        in_channels: int,
-        num_classes: int,
-        widths: Sequence[int] = (16, 32, 64),
-    ) -> None:
+    def __init__(self, num_blocks: Sequence[int], *, in_channels: int, num_classes: int) -> None:
         super().__init__()
-        self.stem = nn.Conv2d(in_channels, widths[0], 3, padding=1, bias=False)
-        self.norm = nn.BatchNorm2d(widths[0])
+        channels = WIDTHS[0]
+        self.stem = nn.Conv2d(in_channels, channels, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(channels)
         blocks: list[nn.Module] = []
-        channels = widths[0]
-        for stage, (number, width) in enumerate(zip(num_blocks, widths, strict=True)):
+        for stage, (number, width) in enumerate(zip(num_blocks, WIDTHS, strict=True)):
             for index in range(number):
                 stride = 2 if stage and not index else 1
                 blocks.append(BasicBlock(channels, width, stride=stride))

@@ -14,7 +14,7 @@ __all__ = ["WideLinear", "cnn", "mlp"]
 _WIDE = 4096
 
 
-def cnn(*, in_channels: int, num_classes: int, widths: Sequence[int] = (16, 32, 64)) -> nn.Module:
+def cnn(*, in_channels: int, num_classes: int) -> nn.Module:
     """Three 3×3 convolutions with batch normalisation, halving the image after each but the last.
 
     For images of a dozen pixels, as in the `digits` set.
@@ -25,7 +25,7 @@ def cnn(*, in_channels: int, num_classes: int, widths: Sequence[int] = (16, 32, 
     """
     layers: list[nn.Module] = []
     channels = in_channels
-    for index, width in enumerate(widths):
+    for index, width in enumerate((16, 32, 64)):
         if index:
             layers.append(nn.MaxPool2d(2))
         layers += [nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
@@ -36,7 +36,7 @@ def cnn(*, in_channels: int, num_classes: int, widths: Sequence[int] = (16, 32, 
 def mlp(
     num_features: int, num_classes: int, *, hidden: Sequence[int] = (), dropout: float = 0.0
 ) -> nn.Module:
-    """Rectified layers of the widths in `hidden`, each with dropout after it; none of them is a linear model.
+    """Rectified layers of the widths in `hidden`, dropout after each; a linear model where there are none.
 
     >>> import torch
     >>> mlp(num_features=4, num_classes=3, hidden=[8])(torch.zeros(2, 4)).shape
