@@ -91,6 +91,24 @@ class TestForward:
         with pytest.raises(ValueError, match="1 targets were neither 0, 1 or between nor unknown"):
             criterion.step()
 
+    @pytest.mark.parametrize("dtype", [torch.int64, torch.int16])
+    def test_class_indices_out_of_range_are_no_negatives(self, criterion, dtype):
+        indices = torch.tensor([5, 1, -100, -1], dtype=dtype)
+        logits = torch.randn(4, 3, requires_grad=True)
+        loss = criterion(logits, indices)
+        loss.backward()
+        expected = F.binary_cross_entropy_with_logits(logits.detach()[1], torch.tensor([0.0, 1.0, 0.0]))
+        torch.testing.assert_close(loss.detach(), expected)
+        assert (logits.grad[[0, 2, 3]] == 0).all()
+        assert criterion.counts.sum() == 3
+        with pytest.raises(ValueError, match="2 targets were neither .* nor class indices in range"):
+            criterion.step()
+
+    def test_an_unsigned_index_of_255_is_not_unknown(self, criterion):
+        criterion(torch.zeros(2, 3, requires_grad=True), torch.tensor([1, 255], dtype=torch.uint8))
+        with pytest.raises(ValueError, match="1 targets were neither"):
+            criterion.step()
+
     def test_validate_says_it_at_once(self):
         criterion = PartialLabelMasking.from_targets(TARGETS, validate=True)
         before = snapshot(criterion)
@@ -98,6 +116,8 @@ class TestForward:
             criterion(torch.full((4, 3), torch.nan, requires_grad=True), TARGETS)
         with pytest.raises(ValueError, match="12 targets were neither"):
             criterion(torch.zeros(4, 3, requires_grad=True), TARGETS + 7)
+        with pytest.raises(ValueError, match="1 targets were neither"):
+            criterion(torch.zeros(2, 3, requires_grad=True), torch.tensor([0, -100]))
         assert_unchanged(criterion, before)
 
     def test_evaluation_shows_bad_logits_as_torch_does(self, criterion):

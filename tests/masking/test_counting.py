@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from tailmask import PartialLabelMasking
 from tailmask.masking import count_classes
+from tailmask.sampling.members import read_members
 
 TARGETS = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, -1], [0, 0, 1]])
 COUNTS = torch.tensor([[1, 3, 2], [3, 1, 1]])
@@ -47,6 +48,54 @@ def test_class_indices():
     loader = DataLoader(TensorDataset(torch.zeros(4), indices), batch_size=1)
     assert torch.equal(count_classes(loader), expected)
     assert torch.equal(count_classes(loader, num_classes=3), expected)
+
+
+def test_class_indices_of_many_classes_need_no_rows():
+    indices = torch.arange(2_000_000) % 50_000
+    counts = count_classes(indices)  # 100 GB as rows of 0 and 1
+    assert (counts == torch.tensor([[2_000_000 - 40], [40]])).all()
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        TARGETS,
+        TARGETS.bool(),
+        TARGETS.clamp(min=0).to(torch.uint8),
+        torch.tensor([[0.5, 0.49, torch.nan], [1.0, -1.0, 0.0]]).bfloat16(),
+        scipy.sparse.csr_array(TARGETS.numpy()),
+        torch.tensor([2, 0, 2, -1]),
+        torch.tensor([1, 0, 3], dtype=torch.uint8),
+    ],
+)
+def test_counts_are_those_that_the_samplers_read(targets):
+    number, positives, unknown = read_members(targets)
+    expected = [(number - positives.sizes - unknown.sizes).tolist(), positives.sizes.tolist()]
+    assert count_classes(targets).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("targets", "num_classes"),
+    [
+        (torch.tensor([[0, 1], [1, 255]], dtype=torch.uint8), None),  # 255 is not -1
+        (torch.tensor([[0, -2]]), None),
+        (torch.tensor([0, 1, 1, -100]), None),
+        (torch.tensor([0, 1, 1, 7]), 2),
+        (torch.tensor([0, 1, 255], dtype=torch.uint8), 2),
+        (scipy.sparse.csr_array(np.array([[1, -2]])), None),
+    ],
+)
+def test_what_the_samplers_refuse_is_refused(targets, num_classes):
+    with pytest.raises(ValueError, match=r"targets must|class indices must lie in 0 … 1"):
+        count_classes(targets, num_classes=num_classes)
+    with pytest.raises(ValueError, match=r"targets must|class indices must lie in 0 … 1"):
+        read_members(targets, num_classes)
+
+
+def test_a_sparse_matrix_stays_as_it_is():
+    entries = scipy.sparse.coo_array((np.array([0.25, 0.25]), ([0, 0], [1, 1])), shape=(2, 2))
+    assert count_classes(entries).tolist() == [[2, 1], [0, 1]]
+    assert entries.nnz == 2
 
 
 def test_soft_labels_count_by_their_side():

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-__all__ = ["count_classes", "one_hot"]
+from tailmask.masking.labels import require_indices
+
+__all__ = ["count_classes"]
 
 _LABEL_KEYS = ("labels", "targets", "label", "target")
 
@@ -37,39 +39,37 @@ def count_classes(targets: Any, *, num_classes: int | None = None) -> Tensor:
     if tensor.ndim == 0:
         raise ValueError("targets must have shape (N, C), or (N,) as class indices, got a single number")
     if tensor.ndim == 1:
-        tensor = one_hot(tensor, num_classes)
+        return _count_indices(tensor, num_classes)
     tensor = tensor.movedim(1, -1).flatten(0, -2)
-    positive, negative = tensor >= 0.5, (tensor >= 0) & (tensor < 0.5)
-    strange = ~((positive & (tensor <= 1)) | negative | tensor.isnan() | (tensor == -1))
+    allowed = (tensor >= 0) & (tensor <= 1)
+    unknown = tensor.isnan() | ((tensor < 0) & (tensor == -1))  # to torch, 255 in uint8 equals −1
+    strange = ~(allowed | unknown)
     if strange.any():
         value = tensor[strange][0].item()
         raise ValueError(
             f"targets must be 0, 1, soft labels between, or unknown (-1 or NaN), got {value:g}: "
             "class indices go in as integers of shape (N,)"
         )
-    return torch.stack([negative.sum(dim=0), positive.sum(dim=0)])
+    positives = (allowed & (tensor >= 0.5)).sum(dim=0)
+    return torch.stack([allowed.sum(dim=0) - positives, positives])
 
 
-def one_hot(indices: Tensor, num_classes: int | None = None) -> Tensor:
-    """Class indices (N, …) as rows of 0 and 1 with the class on axis 1; −1 makes a whole row unknown.
-
-    >>> one_hot(torch.tensor([2, -1]), 3)
-    tensor([[ 0,  0,  1],
-            [-1, -1, -1]], dtype=torch.int8)
-    """
-    if indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool:
-        raise ValueError(
-            f"targets of shape (N,) are class indices and must be integers, got {indices.dtype}: "
-            "labels of a single class go in with shape (N, 1)"
-        )
+def _count_indices(indices: Tensor, num_classes: int | None) -> Tensor:
+    require_indices(indices)
+    indices = indices.to(torch.int64)
+    lowest, highest = (int(bound) for bound in indices.aminmax()) if len(indices) else (-1, -1)
     if num_classes is None:
-        num_classes = int(indices.max()) + 1 if indices.numel() else 0
+        num_classes = highest + 1
         if num_classes < 2:
             raise ValueError("class indices must name at least two classes: pass num_classes")
-    # Compared rather than scattered: an index out of range becomes a row of zeros, not a fault on the device.
-    classes = torch.arange(num_classes, device=indices.device).view(-1, *[1] * (indices.ndim - 1))
-    rows = (indices.unsqueeze(1) == classes).to(torch.int8)
-    return torch.where((indices == -1).unsqueeze(1), -1, rows)
+    if lowest < -1 or highest >= num_classes:
+        raise ValueError(
+            f"class indices must lie in 0 … {num_classes - 1}, or be -1 where unknown, "
+            f"got {lowest} … {highest}"
+        )
+    known = indices[indices >= 0]
+    positives = torch.bincount(known, minlength=num_classes)
+    return torch.stack([len(known) - positives, positives])
 
 
 def _count_batches(loader: DataLoader[Any], num_classes: int | None) -> Tensor:
@@ -102,9 +102,8 @@ def _targets_of(batch: Any) -> Tensor:
 
 
 def _count_sparse(targets: Any) -> Tensor:
-    entries = targets.tocoo()
-    if hasattr(entries, "sum_duplicates"):
-        entries.sum_duplicates()
+    entries = targets.tocoo(copy=True)
+    entries.sum_duplicates()
     num_samples, num_classes = entries.shape
     # What is not stored is a negative, so only the stored entries need a look.
     stored = np.asarray(entries.data, dtype=np.float64)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "raise_faults", "read_batch"]
+__all__ = ["Batch", "one_hot", "raise_faults", "read_batch", "require_indices"]
 
 
 class Batch(NamedTuple):
@@ -40,6 +40,39 @@ def read_batch(logits: Tensor, targets: Tensor, *, guard: bool = True) -> Batch:
     return Batch(torch.where(known, logits, 0.0), torch.where(known, targets, 0.0), known, faults)
 
 
+def one_hot(indices: Tensor, num_classes: int) -> Tensor:
+    """Class indices (N, …) as rows of 0 and 1 with the class on axis 1; −1 makes a whole row unknown.
+
+    An index out of range makes a row unknown as well, but for a 2, which `read_batch` counts as a fault:
+    nothing has to wait for the device to look.
+
+    >>> one_hot(torch.tensor([2, -1, -100]), 3)
+    tensor([[ 0,  0,  1],
+            [-1, -1, -1],
+            [ 2, -1, -1]], dtype=torch.int8)
+    """
+    require_indices(indices)
+    indices = indices.long()  # to torch, 255 in uint8 equals −1
+    classes = torch.arange(num_classes, device=indices.device).view(-1, *[1] * (indices.ndim - 1))
+    known = (indices >= 0) & (indices < num_classes)
+    rows = (indices.unsqueeze(1) == classes).to(torch.int8)
+    rows = torch.where(known.unsqueeze(1), rows, -1)
+    rows[:, 0] = torch.where(known | (indices == -1), rows[:, 0], 2)
+    return rows
+
+
+def require_indices(indices: Tensor) -> None:
+    """Refuse class indices that are no integers.
+
+    >>> require_indices(torch.tensor([2, -1]))
+    """
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool:
+        raise ValueError(
+            f"targets of shape (N,) are class indices and must be integers, got {indices.dtype}: "
+            "labels of a single class go in with shape (N, 1)"
+        )
+
+
 def raise_faults(faults: Tensor) -> None:
     """Raise a ValueError where a batch, or an epoch of them, had bad values; waits for the device."""
     bad_logits, bad_targets = faults.tolist()
@@ -50,8 +83,8 @@ def raise_faults(faults: Tensor) -> None:
         )
     if bad_targets:
         raise ValueError(
-            f"{bad_targets} targets were neither 0, 1 or between nor unknown (-1 or NaN): "
-            "check how the labels are encoded"
+            f"{bad_targets} targets were neither 0, 1 or between nor unknown (-1 or NaN), "
+            "nor class indices in range: check how the labels are encoded"
         )
 
 

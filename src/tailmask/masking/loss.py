@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from tailmask import functional
 from tailmask.errors import nearest
-from tailmask.masking.counting import count_classes, one_hot
-from tailmask.masking.labels import Batch, raise_faults, read_batch
+from tailmask.masking.counting import count_classes
+from tailmask.masking.labels import Batch, one_hot, raise_faults, read_batch
 from tailmask.masking.ratios import AdaptiveRatio, Gap, stack_counts
 
 __all__ = ["PartialLabelMasking"]
