@@ -98,7 +98,9 @@ def test_prior_shift_multiplies_the_odds_and_keeps_tuned_labels(tmp_path):
     ("options", "changes", "message"),
     [
         ({"thresholds": "tuned"}, {"thresholds": None}, "has no tuned thresholds, as it had no validation"),
-        ({"thresholds": 1.5}, {}, "a threshold must lie between 0 and 1, got 1.5"),
+        ({"thresholds": 1.5}, {}, "must be a number between 0 and 1 or 'tuned', got 1.5"),
+        ({"thresholds": "tunned"}, {}, "must be a number between 0 and 1 or 'tuned', got 'tunned'"),
+        ({"thresholds": [0.2, 0.3]}, {}, r"must be a number between 0 and 1 or 'tuned', got \[0.2, 0.3\]"),
         ({"thresholds": 0.5}, {"single_label": True}, "predicts one label a sample"),
         ({"prior_shift": True}, {"prior_shift": None, "method": "focal"}, "was trained with 'focal'"),
     ],

@@ -166,6 +166,9 @@ def _thresholds(
     shift: Tensor | None,
     run: Path,
 ) -> Tensor | None:
+    allowed = 0 < asked < 1 if isinstance(asked, float | int) else asked is None or str(asked) == "tuned"
+    if not allowed:
+        raise UserError(f"thresholds must be a number between 0 and 1 or 'tuned', got {asked!r}")
     if description.single_label:
         if asked is not None:
             raise UserError(
@@ -175,8 +178,6 @@ def _thresholds(
     if asked == "tuned" and description.thresholds is None:
         raise UserError(f"{run} has no tuned thresholds, as it had no validation data: choose a number")
     if isinstance(asked, float | int):
-        if not 0 < asked < 1:
-            raise UserError(f"a threshold must lie between 0 and 1, got {asked}")
         return torch.full((len(description.classes),), float(asked))
     if description.thresholds is None:
         return torch.full((len(description.classes),), description.threshold)
