@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import polars as pl
 import pytest
 import torch
 from finished_runs import MadeInputs, predictor_of
 from torch import nn
 
+from tailmask.data.arrays import ArrayEncoder
 from tailmask.errors import UserError
 from tailmask.inference import Predictor, write_predictions
 
@@ -55,6 +59,32 @@ def test_a_source_that_is_not_there(table_run, tmp_path):
         UserError, match=r"there is no file digits: predict reads files; a run keeps its outputs"
     ):
         write_predictions(predictor, "digits", tmp_path / "out.csv")
+
+
+def test_a_source_that_cannot_be_opened_is_named(tmp_path):
+    (tmp_path / "in.arff").mkdir()
+    encoder = ArrayEncoder(3, np.zeros(3), np.ones(3), names=("a", "b", "c"))
+    with pytest.raises(UserError, match=r"in\.arff cannot be read: Is a directory"):
+        write_predictions(predictor_of(encoder, nn.Linear(3, 2)), tmp_path / "in.arff", tmp_path / "out.csv")
+
+
+@dataclass(frozen=True)
+class Torn(MadeInputs):
+    """Inputs on a disk that fails after the first of them."""
+
+    def batches(self, path, batch_size):
+        yield from super().batches(path, batch_size)
+        raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_a_source_that_ends_in_an_error_is_named(suffix, tmp_path):
+    predictor = predictor_of(Torn([torch.randn(5, 3)] * 2, []), nn.Linear(3, 2))
+    source = tmp_path / "source"
+    source.mkdir()
+    with pytest.raises(UserError, match=r"/source cannot be read: Input/output error"):
+        write_predictions(predictor, source, tmp_path / f"out{suffix}")
+    assert list(tmp_path.iterdir()) == [source]
 
 
 class InfinityLessItself(nn.Module):

@@ -57,7 +57,7 @@ def write_predictions(
 
     def counted() -> Iterator[Piece]:
         nonlocal number
-        for piece in _pieces(predictor, source, suffix, id_column):
+        for piece in _reading(source, _pieces(predictor, source, suffix, id_column)):
             yield piece
             number += piece.probabilities.height
             if progress is not None:
@@ -81,6 +81,14 @@ def _check_source(source: Path, target: Path) -> None:
         raise UserError(f"there is no file {source}{hint}")
     if target.exists() and source.samefile(target):
         raise UserError(f"{target} is the input itself: choose another file for the output")
+
+
+def _reading(source: Path, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """The pieces; an error of the system on the way to them is the source's, not the output's."""
+    try:
+        yield from pieces
+    except OSError as error:
+        raise UserError(f"{source} cannot be read: {error.strerror or error}") from error
 
 
 def _pieces(predictor: Predictor, source: Path, suffix: str, id_column: str | None) -> Iterator[Piece]:
