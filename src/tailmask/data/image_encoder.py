@@ -22,8 +22,6 @@ from tailmask.errors import UserError
 
 __all__ = ["ImageEncoder", "resize", "to_pixels"]
 
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
-
 
 @dataclass(frozen=True)
 class ImageEncoder(Encoder):
@@ -70,23 +68,12 @@ class ImageEncoder(Encoder):
                     )
                 yield resize(pixels, self.height, self.width)
             return
-        names = _listed(path)
+        from tailmask.data.manifest import listed_images
+
+        names = listed_images(path)
         for start in range(0, len(names), batch_size):
             images = [decode(name, self.shape) for name in names[start : start + batch_size]]
             yield torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
-
-
-def _listed(path: Path) -> list[Path]:
-    if path.is_dir():
-        names = sorted(inner for inner in path.iterdir() if inner.suffix.lower() in SUFFIXES)
-        if not names:
-            raise UserError(f"there are no images in the folder {path}")
-        return names
-    if path.suffix.lower() in SUFFIXES:
-        return [path]
-    from tailmask.data.manifest import listed_images
-
-    return listed_images(path)
 
 
 def to_pixels(values: NDArray[Any], where: object) -> Tensor:

@@ -20,12 +20,13 @@ from torch import Tensor
 from tailmask.data.images import normalize_images
 from tailmask.errors import UserError, require
 
-__all__ = ["ImageFiles", "check_paths", "decode", "packed"]
+__all__ = ["FORMATS", "SUFFIXES", "ImageFiles", "check_paths", "decode", "packed"]
 
 _NOT_DECODED = (OSError, SyntaxError, ValueError, EOFError, struct.error, MemoryError, ArithmeticError)
 
 # Pillow would open more, some of it with the help of other programs.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 # What to cut out of an image, in pixels: left, top, right, bottom.
 Box: TypeAlias = tuple[float, float, float, float]

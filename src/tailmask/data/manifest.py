@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from tailmask.data.digest import digest
 from tailmask.data.frames import TABLES, read_frame
 from tailmask.data.image_encoder import ImageEncoder
-from tailmask.data.image_files import FORMATS, ImageFiles, check_paths, packed
+from tailmask.data.image_files import FORMATS, SUFFIXES, ImageFiles, check_paths, packed
 from tailmask.data.labels import Labels, labels_from_tags, read_classes
 from tailmask.data.options import DataOptions
 from tailmask.errors import UserError, require
 
-__all__ = ["FileRows", "file_rows", "listed_images", "read_list"]
+__all__ = ["MEAN", "STD", "FileRows", "file_rows", "listed_images", "read_list", "read_list_lines"]
 
 # Of ImageNet's images, as usual for photographs.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -110,7 +110,14 @@ def read_list_lines(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def listed_images(path: Path) -> list[Path]:
-    """The image files that a manifest or a plain list names, for prediction."""
+    """The image files to predict for: those in a folder, one file, or those that a manifest or list names."""
+    if path.is_dir():
+        files = sorted(inner for inner in path.iterdir() if inner.suffix.lower() in SUFFIXES)
+        if not files:
+            raise UserError(f"there are no images in the folder {path}")
+        return files
+    if path.suffix.lower() in SUFFIXES:
+        return [path]
     if path.suffix.lower() == ".txt":
         names, _ = read_list_lines(path)
     elif path.suffix.lower() in TABLES:

@@ -23,7 +23,7 @@ from tailmask.errors import UserError, listing
 if TYPE_CHECKING:
     from tailmask.data.columns import ColumnUse
 
-__all__ = ["Rows", "load_file"]
+__all__ = ["VALIDATION_SHARE", "Rows", "load_file"]
 
 KINDS = (*TABLES, ".npz", ".arff", ".json", ".txt")
 TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailmask.data.encoders import Encoder
 from tailmask.data.frames import TABLES, frame_pieces
-from tailmask.data.image_encoder import SUFFIXES, ImageEncoder
+from tailmask.data.image_encoder import ImageEncoder
 from tailmask.data.manifest import listed_images
 from tailmask.data.npz import Npz
 from tailmask.data.table_encoder import TableEncoder
@@ -60,12 +60,7 @@ def _column(path: Path, encoder: Encoder, batch_size: int, column: str) -> Itera
 def _paths(path: Path, batch_size: int) -> Iterator[pl.Series]:
     """Paths as the list gives them, or as seen from the folder."""
     polars = require("polars", extra="tables")
-    if path.is_dir():
-        files = sorted(inner for inner in path.iterdir() if inner.suffix.lower() in SUFFIXES)
-        names = [file.name for file in files]
-    elif path.suffix.lower() in SUFFIXES:
-        names = [path.name]
-    else:
-        names = [str(file.relative_to(path.parent)) for file in listed_images(path)]
+    folder = path if path.is_dir() else path.parent
+    names = [str(file.relative_to(folder)) for file in listed_images(path)]
     for start in range(0, len(names), batch_size):
         yield polars.Series("path", names[start : start + batch_size])
