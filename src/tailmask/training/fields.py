@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -38,12 +39,7 @@ def from_mapping(kind: type[T], mapping: Mapping[str, Any], *, path: str = "") -
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and field.name not in values:
             raise UserError(f"the field {path + field.name!r} is missing")
-    try:
-        return kind(**values)
-    except UserError:
-        raise
-    except ValueError as error:
-        raise UserError(str(error)) from error
+    return kind(**values)
 
 
 def to_mapping(value: Any) -> Any:
@@ -80,7 +76,7 @@ def _convert(kind: Any, value: Any, path: str) -> Any:
         if not isinstance(value, list | tuple):
             raise UserError(f"the field {path!r} must be a list, as in [1, 2], got {value!r}")
         return tuple(_convert(part, element, path) for element in value)
-    if origin in (dict, Mapping, types.MappingProxyType) or kind is dict:
+    if origin is dict:
         if not isinstance(value, Mapping):
             raise UserError(f"the field {path!r} must be a table, got {value!r}")
         return dict(value)
@@ -89,8 +85,13 @@ def _convert(kind: Any, value: Any, path: str) -> Any:
 
 def _scalar(kind: Any, value: Any, path: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:
+            value = math.inf
     if type(value) is not kind:
         described = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}[kind]
         raise UserError(f"the field {path!r} must be {described}, got {value!r}")
+    if kind is float and not math.isfinite(value):
+        raise UserError(f"the values of {path!r} must be finite numbers, got {value}")
     return value
