@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tailmask.errors import nearest
+from tailmask.errors import explain, nearest
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,7 @@ from tailmask.errors import nearest
 )
 def test_hints_share_something_real(name: str, choices: list[str], hint: str) -> None:
     assert nearest(name, choices) == hint
+
+
+def test_an_error_that_nobody_raised_is_not_ours() -> None:
+    assert explain(ValueError("x")) is None

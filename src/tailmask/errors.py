@@ -35,8 +35,8 @@ def explain(error: Exception) -> str | None:
 
 
 def _is_ours(error: ValueError) -> bool:
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return str(frame.f_globals.get("__name__")).startswith("tailmask.")
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]  # none where it was not raised
+    return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith("tailmask.")
 
 
 def listing(names: Iterable[object], *, limit: int = 5) -> str:

@@ -6,7 +6,7 @@ import types
 import typing
 from typing import Any, Literal, Union
 
-from tailmask.errors import UserError, listing, nearest
+from tailmask.errors import UserError, nearest
 
 __all__ = ["checked", "option_types", "read_option", "write_value"]
 
@@ -97,7 +97,7 @@ def _describe(kind: Any) -> str:
 
 def _example(kind: Any) -> str:
     if typing.get_origin(kind) is Literal:
-        return listing(typing.get_args(kind), limit=1).partition(" ")[0]
+        return str(typing.get_args(kind)[0])
     if kind is bool:
         return "true"
     return {int: "10", float: "0.5"}.get(kind, "0..1")
