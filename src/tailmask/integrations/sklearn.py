@@ -53,12 +53,16 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and 0.1 for `adapt="rate"`.
         loss: "bce", "focal", "asl", "hill", or an elementwise loss (logits, targets) → (N, C).
-        adapt, initial_ratio, ratio_range, expected: As in `PartialLabelMasking`. `adapt="rate"` takes its
-            statistics from a part of the data that it holds out.
+        adapt: As in `PartialLabelMasking`; "rate" takes its statistics from a part of the data that is held
+            out.
+        initial_ratio: As in `PartialLabelMasking`.
+        ratio_range: As in `PartialLabelMasking`.
+        expected: As in `PartialLabelMasking`.
         hidden_layer_sizes: Width of each hidden layer; () is a linear model.
         max_epochs: Passes over the data.
         batch_size: Samples a step.
-        learning_rate, weight_decay: Of AdamW.
+        learning_rate: Of AdamW.
+        weight_decay: Of AdamW.
         thresholds: Probability from which on a label is predicted, or "tuned": fitted for F1 on a part of the
             data that is held out. For multi-label targets, and for the second of two classes.
         early_stopping: Hold out a part of the data, stop when its mean F1 over classes has not risen for
@@ -71,7 +75,8 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes_: Classes of y; column numbers for multi-label targets.
         criterion_: The `PartialLabelMasking` after training; `criterion_.target_ratio` are the ratios.
         thresholds_: Thresholds of the classes.
-        loss_curve_, ratio_curve_: Mean loss, and ratios (C,), of each epoch.
+        loss_curve_: Mean loss of each epoch.
+        ratio_curve_: Ratios (C,) after each epoch.
         validation_scores_: Mean F1 of each epoch on what is held out, with `early_stopping`.
         n_iter_: Number of epochs.
     """

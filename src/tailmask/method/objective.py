@@ -46,8 +46,10 @@ class Objective(nn.Module):
         self.sampler = sampler
         self.statistics = statistics
         self.notes = notes
-        shift = self.masking.prior_shift() if self.masking is not None and self._is_shiftable() else None
-        self.register_buffer("prior_shift", shift)
+        self.register_buffer("prior_shift", None)
+        # Undersampling changes how classes occur together, which no shift of single logits undoes.
+        if sampler is None and self.masking is not None and self.masking.supports_prior_shift:
+            self.prior_shift = self.masking.prior_shift()
 
     @property
     def masking(self) -> PartialLabelMasking | None:
@@ -113,11 +115,6 @@ class Objective(nn.Module):
     def _draw(self, epoch: int) -> None:
         if self.sampler is not None and self.sampler.epoch != epoch:
             self.sampler.set_epoch(epoch)
-
-    def _is_shiftable(self) -> bool:
-        # Undersampling changes how classes occur together, which no shift of single logits undoes.
-        inner = getattr(self.criterion, "loss", None)
-        return self.sampler is None and (inner is None or bool(inner.supports_prior_shift))
 
 
 def build_objective(
@@ -235,8 +232,8 @@ def _idle(criterion: PartialLabelMasking, *, num_epochs: int) -> tuple[str, ...]
     if criterion.warmup == 0 or num_epochs > criterion.warmup + 1 or masks_at_once:
         return ()
     return (
-        f"plm's first {criterion.warmup} updates leave the ratios as they are, so in {num_epochs} epochs it "
-        "masks nothing: train for more, or set plm:warmup=0",
+        f"plm's first {criterion.warmup} updates leave the ratios as they are, and the number of epochs is "
+        f"{num_epochs}, so it masks nothing: train for more, or set plm:warmup=0",
     )
 
 

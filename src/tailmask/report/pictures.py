@@ -80,7 +80,8 @@ def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | Non
     runs = experiment.runs[shown].values()
     masking = parse(next(iter(runs)).config["method"]).masking
     if masking is not None:
-        role = "under adapt=rate they move nothing" if masking.adapt == "rate" else "their balance moves the ratios"
+        is_paper = masking.adapt != "rate"
+        moves = "their balance moves the ratios" if is_paper else "under adapt=rate they move nothing"
         yield Plan(
             "ratios",
             f"Ratios of {shown} over the epochs",
@@ -93,7 +94,7 @@ def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | Non
         yield Plan(
             "divergences",
             f"Divergences of {shown} over the epochs",
-            f"How far outputs are from the truth, over the data that ratios are adapted by; {role}"
+            f"How far outputs are from the truth, over the data that ratios are adapted by; {moves}"
             f"{_band(len(classes))}.",
             lambda: figures.divergence_trajectories(
                 history.divergences(runs), classes=classes, train_positives=train_positives
