@@ -216,6 +216,8 @@ def test_bad_input(name: str) -> None:
         loss(torch.zeros(3, 4), torch.zeros(3, 5))
     with pytest.raises(ValueError, match="did you mean 'mean'"):
         ELEMENTWISE[name](reduction="meen")
+    with pytest.raises(ValueError, match="reduction is not None: did you mean 'none'"):
+        ELEMENTWISE[name](reduction=None)
 
 
 def test_a_loss_of_ones_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -101,7 +102,7 @@ class TestForward:
         torch.testing.assert_close(loss.detach(), expected)
         assert (logits.grad[[0, 2, 3]] == 0).all()
         assert criterion.counts.sum() == 3
-        with pytest.raises(ValueError, match="2 targets were neither .* nor class indices in range"):
+        with pytest.raises(ValueError, match=r"2 targets were neither .* nor class indices in range"):
             criterion.step()
 
     def test_an_unsigned_index_of_255_is_not_unknown(self, criterion):
@@ -132,6 +133,27 @@ class TestStep:
         ):
             criterion.step()
         assert_unchanged(criterion, before)
+
+    @pytest.mark.parametrize("value", [torch.nan, torch.inf])
+    def test_a_gap_that_is_no_number(self, value):
+        criterion = PartialLabelMasking.from_targets(
+            TARGETS, adapt=lambda counts: torch.tensor([0.0, value, -value]), classes=["cat", "dog", "owl"]
+        )
+        criterion(torch.zeros(4, 3, requires_grad=True), TARGETS)
+        before = snapshot(criterion)
+        with pytest.raises(
+            ValueError, match=r"adapt must give finite gaps, got (nan|inf) for class dog, owl"
+        ):
+            criterion.step()
+        assert_unchanged(criterion, before)
+
+    @pytest.mark.filterwarnings("ignore:1 of 3 classes have no positives")
+    def test_a_gap_that_is_no_number_where_it_is_not_used(self):
+        criterion = PartialLabelMasking.from_counts(
+            [1, 2, 0], [3, 2, 4], adapt=lambda counts: torch.tensor([0.0, 1.0, torch.nan])
+        )
+        criterion(torch.zeros(4, 3, requires_grad=True), TARGETS)
+        assert criterion.step().gap.tolist() == [0.0, 1.0, 0.0]
 
     def test_gap_of_the_wrong_shape(self):
         criterion = PartialLabelMasking.from_targets(TARGETS, adapt=lambda counts: counts.sum())
@@ -170,9 +192,17 @@ class TestConstruction:
             ({"loss": nn.BCEWithLogitsLoss}, "loss must be a callable, .* got <class "),
             ({"initial_ratio": "mode"}, "did you mean|choose from"),
             ({"initial_ratio": torch.ones(2)}, r"shape \(3,\)"),
-            ({"initial_ratio": torch.zeros(3)}, "be positive"),
-            ({"rate": -0.1}, "rate must be 0 or more, got -0.1"),
-            ({"rate": float("nan")}, "rate must be 0 or more, got nan"),
+            ({"initial_ratio": torch.zeros(3)}, "initial_ratio must be finite and above 0, got 0, 0, 0"),
+            ({"initial_ratio": [0.1, 0.2]}, r"numbers of shape \(3,\), got shape \(2,\)"),
+            ({"initial_ratio": np.array([1.0, 2.0, np.inf])}, "finite and above 0, got inf"),
+            ({"initial_ratio": [0.1, "a", 0.2]}, r"numbers of shape \(3,\), got \[0.1, 'a', 0.2\]"),
+            ({"initial_ratio": None}, r"class, mean, min, max or numbers of shape \(3,\), got None"),
+            ({"adapt": None}, "adapt is not None: choose from divergence, rate, or pass a function"),
+            ({"adapt": 5}, "adapt is not 5"),
+            ({"reduction": None}, "reduction is not None: did you mean 'none'"),
+            ({"rate": -0.1}, "rate must be 0 or more and finite, got -0.1"),
+            ({"rate": float("nan")}, "rate must be 0 or more and finite, got nan"),
+            ({"rate": float("inf")}, "rate must be 0 or more and finite, got inf"),
             ({"num_bins": 1}, "num_bins must be 2 or more"),
             ({"num_bins": 5, "adapt": "rate"}, "even for adapt"),
             ({"ratio_range": (1.0, 0.5)}, "0 <= low < high"),
@@ -186,13 +216,26 @@ class TestConstruction:
         ("positives", "negatives", "message"),
         [
             ([1, 2], [3], r"shape \(C,\), got \(2,\) and \(1,\)"),
-            ([-1, 2], [3, 4], "counts of 0 or more"),
+            ([-1, 2], [3, 4], "class counts must be whole numbers of 0 or more, got -1"),
+            (
+                [0.1, 0.2],
+                [0.9, 0.8],
+                r"whole numbers of 0 or more, got 0\.9, 0\.8, 0\.1, 0\.2: multiply shares",
+            ),
+            ([1.0, torch.nan], [3, 4], "whole numbers of 0 or more, got nan"),
+            ([1.0, torch.inf], [3, 4], "whole numbers of 0 or more, got inf"),
             (3, 4, r"shape \(C,\)"),
         ],
     )
     def test_counts(self, positives, negatives, message):
         with pytest.raises(ValueError, match=message):
             PartialLabelMasking.from_counts(positives, negatives)
+
+    def test_counts_are_checked_wherever_they_come_in(self, criterion):
+        with pytest.raises(ValueError, match="whole numbers of 0 or more, got -2"):
+            PartialLabelMasking(torch.tensor([[3, -2], [1, 2]]))
+        with pytest.raises(ValueError, match=r"whole numbers of 0 or more, got 0\.5"):
+            criterion.set_class_counts([1, 1, 0.5], [3, 3, 3])
 
     def test_long_lists_of_classes_are_cut(self):
         with pytest.warns(UserWarning, match=r"class 0, 1, 2, 3, 4 and 995 more"):

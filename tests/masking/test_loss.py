@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import reference
-from tailmask import PartialLabelMasking, functional
+from tailmask import PartialLabelMasking, functional, losses
 
 NUM_CLASSES = 4
 
@@ -170,6 +170,17 @@ class TestLabels:
         half = criterion.counts.sum() / 4
         assert half == 24 * NUM_CLASSES
 
+    @pytest.mark.parametrize("reduction", ["mean", "batchmean", "sum", "none"])
+    @pytest.mark.parametrize("unknown", [False, True])
+    def test_reductions_of_an_image_are_those_of_the_losses(self, targets, reduction, unknown):
+        labels = targets[:24].view(2, 3, 4, NUM_CLASSES).movedim(-1, 1).clone()
+        if unknown:
+            labels[0, 1, 2] = -1
+        logits = torch.randn(labels.shape, requires_grad=True)
+        criterion = PartialLabelMasking.from_targets(targets, reduction=reduction)
+        expected = losses.BinaryCrossEntropy(reduction=reduction)(logits, labels)
+        torch.testing.assert_close(criterion(logits, labels), expected)
+
     def test_sample_weights_multiply_rows(self, logits, targets):
         weights = torch.rand(200)
         criterion = PartialLabelMasking.from_targets(targets)
@@ -203,14 +214,16 @@ class TestPriorShift:
         def hinge(logits, targets):
             return F.relu(1 - logits * (2 * targets - 1))
 
+        criterion = PartialLabelMasking.from_targets(targets, loss=hinge)
+        assert not criterion.supports_prior_shift
         with pytest.warns(UserWarning, match="prior_shift holds for binary cross-entropy"):
-            PartialLabelMasking.from_targets(targets, loss=hinge).prior_shift()
+            criterion.prior_shift()
 
     def test_cross_entropy_of_torch_and_ours_needs_no_warning(self, targets):
-        from tailmask import losses
-
         for loss in (nn.BCEWithLogitsLoss(reduction="none"), losses.BinaryCrossEntropy(reduction="none")):
-            PartialLabelMasking.from_targets(targets, loss=loss).prior_shift()
+            criterion = PartialLabelMasking.from_targets(targets, loss=loss)
+            assert criterion.supports_prior_shift
+            criterion.prior_shift()
 
 
 class TestOtherLosses:

@@ -121,8 +121,9 @@ class TestRatios:
             criterion = PartialLabelMasking.from_targets(targets, initial_ratio=name)
             torch.testing.assert_close(criterion.target_ratio, expected.expand(NUM_CLASSES))
         chosen = torch.tensor([0.1, 0.2, 0.3, 0.4])
-        criterion = PartialLabelMasking.from_targets(targets, initial_ratio=chosen)
-        assert torch.equal(criterion.target_ratio, chosen)
+        for form in (chosen, chosen.double(), chosen.tolist(), chosen.numpy()):
+            criterion = PartialLabelMasking.from_targets(targets, initial_ratio=form)
+            assert torch.equal(criterion.target_ratio, chosen)
 
     def test_range_clips_the_initial_ratio_and_each_update(self, targets):
         criterion = PartialLabelMasking.from_targets(targets, ratio_range=(0.2, 1.0), rate=5.0)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
+from tailmask import PartialLabelMasking
 from tailmask.data.dataset import Split
 from tailmask.errors import UserError
 from tailmask.functional import class_ratio
 from tailmask.losses import HillLoss, class_balanced_weights
 from tailmask.method import PAPER_METHODS, build_objective, parse
+from tailmask.method.objective import Objective
 
 NUM_SAMPLES, NUM_CLASSES = 200, 4
 
@@ -219,6 +224,22 @@ def test_prior_shift_is_that_of_the_epoch_in_force_and_only_where_it_holds(multi
     assert build_objective(parse("plm+bce+cb"), multi_label).prior_shift is not None
     for name in ("bce", "plm+focal", "plm+bce+undersample"):
         assert build_objective(parse(name), multi_label).prior_shift is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_shifted"),
+    [
+        (nn.BCEWithLogitsLoss(reduction="none"), True),
+        (nn.BCEWithLogitsLoss(reduction="none", pos_weight=torch.ones(NUM_CLASSES)), False),
+        (lambda logits, targets: (logits.sigmoid() - targets).square(), False),
+    ],
+)
+def test_prior_shift_is_where_the_criterion_says_that_it_holds(
+    multi_label: Split, loss: Callable[..., torch.Tensor], is_shifted: bool
+) -> None:
+    criterion = PartialLabelMasking.from_targets(multi_label.targets, loss=loss)
+    objective = Objective(criterion, num_samples=NUM_SAMPLES, seed=0)
+    assert (objective.prior_shift is not None) == is_shifted
 
 
 def test_state_carries_ratios_over_a_restart(multi_label: Split) -> None:

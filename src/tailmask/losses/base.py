@@ -26,7 +26,7 @@ class WeightedLoss(ExactBuffers):
     def __init__(self, *, weight: Any, reduction: Reduction) -> None:
         super().__init__()
         if reduction not in _REDUCTIONS:
-            raise ValueError(f"reduction is not {reduction!r}: {nearest(reduction, _REDUCTIONS)}")
+            raise ValueError(f"reduction is not {reduction!r}: {nearest(str(reduction), _REDUCTIONS)}")
         self.reduction = reduction
         self.register_buffer("weight", None if weight is None else class_vector(weight, name="weight"))
 

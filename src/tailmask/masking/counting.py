@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from tailmask.errors import listing
 from tailmask.masking.labels import require_indices
 
-__all__ = ["count_classes"]
+__all__ = ["check_counts", "count_classes", "stack_counts"]
 
 _LABEL_KEYS = ("labels", "targets", "label", "target")
 
@@ -117,3 +118,40 @@ def _count_sparse(targets: Any) -> Tensor:
     positives = np.bincount(entries.col[known & (stored >= 0.5)], minlength=num_classes)
     unknown = np.bincount(entries.col[~known], minlength=num_classes)
     return torch.from_numpy(np.stack([num_samples - positives - unknown, positives]).astype(np.int64))
+
+
+def stack_counts(positives: Any, negatives: Any) -> Tensor:
+    """Class counts of shape (2, C) from the numbers of positives and of negatives, each (C,).
+
+    >>> stack_counts([10, 1], [40, 49])
+    tensor([[40, 49],
+            [10,  1]])
+    """
+    positives, negatives = torch.as_tensor(positives), torch.as_tensor(negatives)
+    if positives.ndim != 1 or positives.shape != negatives.shape:
+        raise ValueError(
+            f"positives and negatives must both have shape (C,), got {tuple(positives.shape)} "
+            f"and {tuple(negatives.shape)}"
+        )
+    return torch.stack([negatives, positives])
+
+
+def check_counts(class_counts: Any) -> Tensor:
+    """Class counts (2, C) as int64; refuses what are no counts, such as shares.
+
+    >>> check_counts(torch.tensor([[40.0, 49.0], [10.0, 1.0]]))
+    tensor([[40, 49],
+            [10,  1]])
+    """
+    class_counts = torch.as_tensor(class_counts)
+    if class_counts.ndim != 2 or class_counts.shape[0] != 2 or not class_counts.shape[1]:
+        raise ValueError(f"class_counts must have shape (2, C), got {tuple(class_counts.shape)}")
+    whole: Tensor = class_counts.to(torch.int64)
+    strange = class_counts[(whole != class_counts) | (whole < 0)].tolist()
+    if strange:
+        values = listing(f"{value:g}" for value in strange)
+        raise ValueError(
+            f"class counts must be whole numbers of 0 or more, got {values}: "
+            "multiply shares by the number of samples"
+        )
+    return whole

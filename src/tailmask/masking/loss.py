@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from tailmask import functional
 from tailmask.errors import nearest
-from tailmask.masking.counting import count_classes
+from tailmask.masking.counting import count_classes, stack_counts
 from tailmask.masking.labels import Batch, one_hot, raise_faults, read_batch
-from tailmask.masking.ratios import AdaptiveRatio, Gap, stack_counts
+from tailmask.masking.ratios import AdaptiveRatio, Gap
 
 __all__ = ["PartialLabelMasking"]
 
@@ -47,8 +47,9 @@ class PartialLabelMasking(AdaptiveRatio):
             positives and comes to rest, best on held-out data (`record=False` and `update`); or a function of
             the counts (2, C, num_bins) that gives each class's gap (C,).
         num_bins: τ, the number of bins of the output probabilities.
-        initial_ratio: "class" (the data's own ratios), their "mean", "min" or "max", or a tensor (C,).
-        ratio_range: Lowest and highest target ratio; the paper uses (0, 1) on MSCOCO.
+        initial_ratio: "class" (the data's own ratios), their "mean", "min" or "max", or numbers (C,).
+        ratio_range: Lowest and highest target ratio, from the first batch on: a class whose own ratio lies
+            outside is masked before any `step`. The paper uses (0, 1) on MSCOCO.
         warmup: How many of the first steps leave the ratios; None is 0, and 5 for `adapt="rate"`.
         classes: Names of the classes, for warnings; None numbers them.
         record: Whether `forward` records statistics; False leaves that to `update`.
@@ -68,7 +69,7 @@ class PartialLabelMasking(AdaptiveRatio):
         rate: float | None = None,
         adapt: Literal["divergence", "rate"] | Gap = "divergence",
         num_bins: int = 10,
-        initial_ratio: Literal["class", "mean", "min", "max"] | Tensor = "class",
+        initial_ratio: Literal["class", "mean", "min", "max"] | Tensor | Sequence[float] = "class",
         ratio_range: tuple[float, float] | None = None,
         warmup: int | None = None,
         classes: Sequence[str] | None = None,
@@ -89,7 +90,7 @@ class PartialLabelMasking(AdaptiveRatio):
             classes=classes,
         )
         if reduction not in _REDUCTIONS:
-            raise ValueError(f"reduction is not {reduction!r}: {nearest(reduction, _REDUCTIONS)}")
+            raise ValueError(f"reduction is not {reduction!r}: {nearest(str(reduction), _REDUCTIONS)}")
         if loss is not None and (isinstance(loss, type) or not callable(loss)):
             raise ValueError(
                 "loss must be a callable, (logits, targets) → (N, C), "
@@ -152,7 +153,7 @@ class PartialLabelMasking(AdaptiveRatio):
                 mean if batch.known is None else mean * (batch.known.numel() / batch.known.sum().clamp(min=1))
             )
         total = self._losses(batch, weight, reduction="sum")
-        return total if self.reduction == "sum" else total / len(batch.logits)
+        return total if self.reduction == "sum" else total / len(logits)
 
     @torch.no_grad()
     def update(self, logits: Tensor, targets: Tensor) -> None:
@@ -163,6 +164,16 @@ class PartialLabelMasking(AdaptiveRatio):
         """
         self._record(self._read(logits, targets))
 
+    @property
+    def supports_prior_shift(self) -> bool:
+        """Whether `prior_shift` is valid for the loss: cross-entropy that weighs both labels alike."""
+        loss = self.loss
+        return (
+            loss is None
+            or (isinstance(loss, nn.BCEWithLogitsLoss) and loss.pos_weight is None)
+            or bool(getattr(loss, "supports_prior_shift", False))
+        )
+
     def prior_shift(self) -> Tensor:
         """log(r / r̄), shape (C,): added to logits, it undoes the ratios that training was held at.
 
@@ -170,7 +181,7 @@ class PartialLabelMasking(AdaptiveRatio):
         with constant class weights; approximate while the ratios still move; for other losses a warning says
         that the result is no probability.
         """
-        if not _is_cross_entropy(self.loss):
+        if not self.supports_prior_shift:
             warnings.warn(
                 f"prior_shift holds for binary cross-entropy, not for {self.loss!r}: "
                 "the shifted outputs are no probabilities",
@@ -238,11 +249,3 @@ class PartialLabelMasking(AdaptiveRatio):
         if weight is not None:
             losses = losses * weight
         return losses if reduction == "none" else getattr(losses, reduction)()
-
-
-def _is_cross_entropy(loss: Loss | None) -> bool:
-    return (
-        loss is None
-        or (isinstance(loss, nn.BCEWithLogitsLoss) and loss.pos_weight is None)
-        or bool(getattr(loss, "supports_prior_shift", False))
-    )

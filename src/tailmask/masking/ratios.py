@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Self
@@ -12,9 +13,10 @@ from torch import Tensor
 from tailmask import functional
 from tailmask.buffers import ExactBuffers
 from tailmask.errors import listing, nearest
+from tailmask.masking.counting import check_counts, stack_counts
 from tailmask.masking.labels import Batch, raise_faults
 
-__all__ = ["AdaptiveRatio", "Gap", "RatioUpdate", "stack_counts"]
+__all__ = ["AdaptiveRatio", "Gap", "RatioUpdate"]
 
 Gap = Callable[[Tensor], Tensor]  # counts (2, C, num_bins) → D_c (C,)
 
@@ -56,24 +58,22 @@ class AdaptiveRatio(ExactBuffers):
         rate: float | None,
         adapt: Literal["divergence", "rate"] | Gap,
         num_bins: int,
-        initial_ratio: Literal["class", "mean", "min", "max"] | Tensor,
+        initial_ratio: Literal["class", "mean", "min", "max"] | Tensor | Sequence[float],
         ratio_range: tuple[float, float] | None,
         warmup: int | None,
         classes: Sequence[str] | None,
     ) -> None:
         super().__init__()
-        class_counts = torch.as_tensor(class_counts)
-        if class_counts.ndim != 2 or class_counts.shape[0] != 2 or not class_counts.shape[1]:
-            raise ValueError(f"class_counts must have shape (2, C), got {tuple(class_counts.shape)}")
-        if isinstance(adapt, str) and adapt not in _GAPS:
-            raise ValueError(f"adapt is not {adapt!r}: {nearest(adapt, _GAPS)}")
+        class_counts = check_counts(class_counts)
+        if not callable(adapt) and adapt not in _GAPS:
+            raise ValueError(f"adapt is not {adapt!r}: {nearest(str(adapt), _GAPS)}, or pass a function")
         self.adapt = adapt
         self.rate = _DEFAULT_RATE.get(str(adapt), 0.01) if rate is None else float(rate)
         self.warmup = _DEFAULT_WARMUP.get(str(adapt), 0) if warmup is None else warmup
         self.num_bins = num_bins
         self.ratio_range = ratio_range
-        if not self.rate >= 0:
-            raise ValueError(f"rate must be 0 or more, got {self.rate:g}")
+        if not 0 <= self.rate < math.inf:
+            raise ValueError(f"rate must be 0 or more and finite, got {self.rate:g}")
         if num_bins < 2 or (adapt == "rate" and num_bins % 2):
             raise ValueError(f'num_bins must be 2 or more, and even for adapt="rate", got {num_bins}')
         if ratio_range is not None and not 0 <= ratio_range[0] < ratio_range[1]:
@@ -82,7 +82,7 @@ class AdaptiveRatio(ExactBuffers):
         if classes is not None and len(classes) != num_classes:
             raise ValueError(f"classes must name {num_classes} classes, got {len(classes)} names")
         self.classes = None if classes is None else tuple(classes)
-        self.register_buffer("class_counts", class_counts.to(torch.int64))
+        self.register_buffer("class_counts", class_counts)
         self.register_buffer("target_ratio", self._clip(self._initial_ratio(initial_ratio)))
         self.register_buffer("num_steps", torch.zeros((), dtype=torch.int64))
         self.register_buffer("keep", torch.ones(2, num_classes), persistent=False)
@@ -102,7 +102,7 @@ class AdaptiveRatio(ExactBuffers):
 
         For samplers that draw other samples each epoch: Eq. 3 holds only for the ratio of what is drawn.
         """
-        class_counts = stack_counts(positives, negatives)
+        class_counts = check_counts(stack_counts(positives, negatives))
         if class_counts.shape != self.class_counts.shape:
             raise ValueError(
                 f"class counts must be of {self.num_classes} classes, got {class_counts.shape[1]}: "
@@ -116,8 +116,8 @@ class AdaptiveRatio(ExactBuffers):
         """Move the target ratios by what was recorded since the last step (Eq. 5 to 7); call once an epoch.
 
         In a process group all ranks must call it: their counts are summed, so that every rank gets the ratios
-        that one process would have got. Where nothing was recorded, logits were not finite or targets not
-        allowed, it raises a ValueError and changes nothing; `reset` forgets such statistics.
+        that one process would have got. Where nothing was recorded, logits or gaps were not finite or targets
+        not allowed, it raises a ValueError and changes nothing; `reset` forgets such statistics.
         """
         counts, faults = self.summed_statistics()
         raise_faults(faults)
@@ -132,6 +132,11 @@ class AdaptiveRatio(ExactBuffers):
                 f"adapt must give one gap a class, shape ({self.num_classes},), got {tuple(gap.shape)}"
             )
         gap = gap.where(self._complete(), 0.0)
+        strange = (~gap.isfinite()).nonzero().flatten().tolist()
+        if strange:
+            raise ValueError(
+                f"adapt must give finite gaps, got {gap[strange[0]]:g} for class {self._listing(strange)}"
+            )
         if self.num_steps >= self.warmup:
             self.target_ratio.copy_(self._clip(functional.next_ratio(self.target_ratio, gap, self.rate)))
             self._refresh_keep()
@@ -175,15 +180,10 @@ class AdaptiveRatio(ExactBuffers):
         """Classes that have both labels; the others are neither masked nor adapted."""
         return (self.class_counts > 0).all(dim=0)
 
-    def _initial_ratio(self, choice: str | Tensor) -> Tensor:
+    def _initial_ratio(self, choice: Any) -> Tensor:
         class_ratio, complete = self.class_ratio, self._complete()
-        if isinstance(choice, Tensor):
-            if choice.shape != class_ratio.shape or not bool((choice > 0).all()):
-                raise ValueError(
-                    f"initial_ratio must have shape ({self.num_classes},) and be positive, "
-                    f"got shape {tuple(choice.shape)}"
-                )
-            chosen = choice.to(class_ratio)
+        if not isinstance(choice, str):
+            chosen = self._given_ratio(choice).to(class_ratio)
         elif choice not in _INITIAL_RATIOS:
             raise ValueError(f"initial_ratio is not {choice!r}: {nearest(choice, _INITIAL_RATIOS)}")
         elif choice == "class" or not complete.any():
@@ -191,6 +191,20 @@ class AdaptiveRatio(ExactBuffers):
         else:
             chosen = getattr(class_ratio[complete], choice)().expand_as(class_ratio)
         return torch.where(complete, chosen, class_ratio)
+
+    def _given_ratio(self, values: Any) -> Tensor:
+        expected = f"{', '.join(_INITIAL_RATIOS)} or numbers of shape ({self.num_classes},)"
+        try:
+            ratio = torch.as_tensor(values, dtype=torch.float32)
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(f"initial_ratio must be {expected}, got {values!r}") from None
+        if ratio.shape != (self.num_classes,):
+            raise ValueError(f"initial_ratio must be {expected}, got shape {tuple(ratio.shape)}")
+        strange = ratio[~(ratio.isfinite() & (ratio > 0))].tolist()
+        if strange:
+            values = listing(f"{value:g}" for value in strange)
+            raise ValueError(f"initial_ratio must be finite and above 0, got {values}")
+        return ratio
 
     def _clip(self, ratio: Tensor) -> Tensor:
         if self.ratio_range is None:
@@ -278,21 +292,3 @@ def _check_state(name: str, value: Any) -> None:
     if not bool(((value > 0) & value.isfinite() if ratios else value >= 0).all()):
         kind = "finite ratios above 0" if ratios else "numbers of 0 or more"
         raise ValueError(f"the state's {name} must hold {kind}: the file is damaged or of another criterion")
-
-
-def stack_counts(positives: Any, negatives: Any) -> Tensor:
-    """Class counts of shape (2, C) from the numbers of positives and of negatives, each (C,).
-
-    >>> stack_counts([10, 1], [40, 49])
-    tensor([[40, 49],
-            [10,  1]])
-    """
-    positives, negatives = torch.as_tensor(positives), torch.as_tensor(negatives)
-    if positives.ndim != 1 or positives.shape != negatives.shape:
-        raise ValueError(
-            f"positives and negatives must both have shape (C,), got {tuple(positives.shape)} "
-            f"and {tuple(negatives.shape)}"
-        )
-    if bool((positives < 0).any()) or bool((negatives < 0).any()):
-        raise ValueError("positives and negatives must be counts of 0 or more, got a number below 0")
-    return torch.stack([negatives, positives])
