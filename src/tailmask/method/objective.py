@@ -232,8 +232,8 @@ def _idle(criterion: PartialLabelMasking, *, num_epochs: int) -> tuple[str, ...]
     if criterion.warmup == 0 or num_epochs > criterion.warmup + 1 or masks_at_once:
         return ()
     return (
-        f"plm's first {criterion.warmup} updates leave the ratios as they are, so in {num_epochs} epochs it "
-        "masks nothing: train for more, or set plm:warmup=0",
+        f"plm's first {criterion.warmup} updates leave the ratios as they are, and the number of epochs is "
+        f"{num_epochs}, so it masks nothing: train for more, or set plm:warmup=0",
     )
 
 
