@@ -74,6 +74,15 @@ def test_sparse_file_leaves_out_zeros_and_first_values(tmp_path: Path) -> None:
     assert labels.targets.tolist() == [[1, 0], [0, 1], [0, 0], [0, 1]]
 
 
+def test_sparse_cells_may_be_separated_by_any_white_space(tmp_path: Path) -> None:
+    plain = read_mulan(write(tmp_path, "s", SPARSE, "label1", "label2"), DataOptions())
+    rows = SPARSE.replace("{1 2.5,2 y", "{1\t2.5,2  \ty")
+    assert rows != SPARSE
+    tabs = read_mulan(write(tmp_path, "s", rows, "label1", "label2"), DataOptions())
+    assert tabs[0].values.toarray().tolist() == plain[0].values.toarray().tolist()
+    assert tabs[1].targets.tolist() == plain[1].targets.tolist()
+
+
 def test_labels_by_pattern_or_as_meka_counts_them(tmp_path: Path) -> None:
     path = write(tmp_path, "s", SPARSE)
     assert read_mulan(path, DataOptions(labels="label*"))[1].classes == ("label1", "label2")

@@ -53,6 +53,37 @@ def test_choices_that_make_no_sense(choice: dict, sentence: str) -> None:
         DataOptions(**choice)
 
 
+@pytest.mark.parametrize(
+    ("shares", "sentence"),
+    [
+        (
+            {"test": 0.6, "validation": 0.5},
+            "--test and --validation must leave rows to train on, got 0.6 and 0.5",
+        ),
+        ({"test": 0.95}, "--test and --validation must leave rows to train on, got 0.95 and 0.1"),
+        ({"test": 0.5, "validation": 0.5}, "must leave rows to train on"),
+        ({"test": 0.0}, "--test must be above 0 where there is no --test-file"),
+    ],
+)
+def test_shares_that_leave_nothing(tmp_path: Path, shares: dict, sentence: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x,l\n" + "".join(f"{row},{row % 2}\n" for row in range(100)))
+    with pytest.raises(UserError, match=sentence):
+        load(path, DataOptions(labels="l", **shares))
+
+
+def test_only_shares_that_are_split_off_count(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x,l\n" + "".join(f"{row},{row % 2}\n" for row in range(100)))
+    for test in (0.0, 0.6):
+        dataset = load(path, DataOptions(labels="l", test=test, validation=0.5, test_file=path))
+        assert {name: len(split) for name, split in dataset.splits.items()} == {
+            "train": 50,
+            "validation": 50,
+            "test": 100,
+        }
+
+
 def test_every_option_is_in_one_group_and_has_a_help_text() -> None:
     listed = [name for names in DataOptions.GROUPS.values() for name in names]
     fields = [field.name for field in dataclasses.fields(DataOptions)]

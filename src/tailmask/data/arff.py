@@ -129,7 +129,8 @@ class Arff:
             raise self.error(number, "a sparse row must end with '}'")
         cells = []
         for pair in _split(line[1:-1]):
-            place, _, text = pair.strip().partition(" ")
+            words = pair.split(None, 1)
+            place, text = words if len(words) == 2 else (pair.strip(), "")
             position = self._positions.get(place)
             if position is None:
                 raise self.error(number, f"{place[:40]!r} is not the number of an attribute")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -172,14 +173,8 @@ def _same_classes(parts: dict[str, _Part]) -> dict[str, _Part]:
 
 def _split_off(parts: dict[str, _Part], options: DataOptions) -> dict[str, _Part]:
     """The parts with a test and, unless its share is 0, a validation part, taken from training's rows."""
-    shares = {
-        "test": TEST_SHARE if options.test is None else options.test,
-        "validation": VALIDATION_SHARE if options.validation is None else options.validation,
-    }
     number = len(parts["train"].rows)
-    for name, share in shares.items():
-        if name in parts or (name == "validation" and share == 0):
-            continue
+    for name, share in _shares(parts, options).items():
         train = parts["train"]
         of_rest = share * number / len(train.index)  # shares are of all rows
         kept, held_out = stratified(train.labels.take(train.index), of_rest, options.data_seed)
@@ -189,6 +184,21 @@ def _split_off(parts: dict[str, _Part], options: DataOptions) -> dict[str, _Part
             name: replace(train, index=train.index[held_out]),
         }
     return parts
+
+
+def _shares(parts: Mapping[str, _Part], options: DataOptions) -> dict[str, float]:
+    """The shares of training's rows that the parts without a file of their own take."""
+    test = TEST_SHARE if options.test is None else options.test
+    validation = VALIDATION_SHARE if options.validation is None else options.validation
+    if "test" not in parts and test == 0:
+        raise UserError("--test must be above 0 where there is no --test-file: there is nothing to test on")
+    asked = {"test": test, "validation": validation}
+    shares = {name: share for name, share in asked.items() if name not in parts and share > 0}
+    if sum(shares.values()) >= 1:
+        raise UserError(
+            f"--test and --validation must leave rows to train on, got {test:g} and {validation:g}"
+        )
+    return shares
 
 
 def _source(path: Path, parts: dict[str, _Part], options: DataOptions) -> dict[str, object]:
