@@ -109,6 +109,7 @@ class ArrayEncoder(Encoder):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """One number a feature."""
         return (self.num_features,)
 
     def encode(self, values: NDArray[Any] | csr_array) -> Tensor | csr_array:
@@ -133,6 +134,7 @@ class ArrayEncoder(Encoder):
         return torch.from_numpy(standard)
 
     def to_json(self) -> dict[str, Any]:
+        """The means, scales and names of the features, and the name of their array."""
         return {
             "kind": self.kind,
             "num_features": self.num_features,
@@ -144,6 +146,7 @@ class ArrayEncoder(Encoder):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ArrayEncoder:
+        """What `to_json` described; `Encoder.from_json` calls this for the kind `arrays`."""
         mean, names, num_features = value["mean"], value["names"], operator.index(value["num_features"])
         moments = [np.array(each, dtype=np.float64) for each in (mean, value["scale"]) if each is not None]
         if any(each.shape != (num_features,) or not np.isfinite(each).all() for each in moments):

@@ -42,7 +42,7 @@ class Encoder(ABC):
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Encoder:
-        """The encoder that `to_json` described."""
+        """The encoder that `to_json` described, by the class for its kind."""
         kind = value.get("kind")
         if not isinstance(kind, str) or kind not in _KINDS:
             raise UserError(f"an encoder of kind {kind!r} is not known to this version of tailmask")

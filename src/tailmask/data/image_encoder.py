@@ -38,13 +38,16 @@ class ImageEncoder(Encoder):
 
     @property
     def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
         return (self.channels, self.height, self.width)
 
     def to_json(self) -> dict[str, Any]:
+        """The size of the images, the moments of their channels, and the name of their array."""
         return {"kind": self.kind, **asdict(self)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ImageEncoder:
+        """What `to_json` described; `Encoder.from_json` calls this for the kind `images`."""
         channels, height, width = (operator.index(value[name]) for name in ("channels", "height", "width"))
         mean, std = (tuple(float(number) for number in value[name]) for name in ("mean", "std"))
         if channels not in (1, 3, 4) or len(mean) != channels or len(std) != channels:

@@ -71,13 +71,16 @@ class TableEncoder(Encoder):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Numbers, categories and words, one input after the other."""
         return (sum(column.width for column in self.columns) + (self.text_buckets if self.text else 0),)
 
     def to_json(self) -> dict[str, Any]:
+        """The columns that are used, each with its moments or categories, and how texts are hashed."""
         return {"kind": self.kind, **asdict(self)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableEncoder:
+        """What `to_json` described; `Encoder.from_json` calls this for the kind `table`."""
         columns = [
             Column(
                 name=str(column["name"]),
