@@ -92,6 +92,15 @@ class TestDraw:
         expected = 2000 * 2**15 * 3e-6
         assert abs(kept - expected) < 6 * expected**0.5 + 40  # the shared bits add some variance
 
+    @pytest.mark.parametrize("size", [100, 2**15])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+    def test_has_the_dtype_of_keep_whatever_the_default(self, size, dtype):
+        torch.set_default_dtype(torch.float64)
+        try:
+            assert functional.draw(torch.full((size,), 0.5, dtype=dtype)).dtype == dtype
+        finally:
+            torch.set_default_dtype(torch.float32)
+
     def test_entries_are_independent(self):
         mask = functional.draw(torch.full((20000, 8), 0.5)).numpy()
         correlation = np.corrcoef(mask.T)
@@ -235,6 +244,7 @@ class TestGaps:
         # The last is never present and predicted ten times: its own evidence outweighs the others' need.
         counts = torch.tensor([[[90, 0], [80, 0], [90, 10]], [[5, 5], [10, 10], [0, 0]]])
         assert functional.rate_gap(counts)[2] < 0
+        assert functional.rate_gap(counts, shrinkage=0.0)[2] == -1
 
     def test_rate_gap_refuses_a_negative_shrinkage(self):
         with pytest.raises(ValueError, match="shrinkage must be 0 or more"):

@@ -99,7 +99,7 @@ def _uniform(like: Tensor, generator: torch.Generator | None) -> Tensor:
     words = torch.empty(size // 4 + 1, dtype=torch.int64)
     words.random_(-(2**63), None, generator=generator)  # all 64 bits
     bits = words.view(torch.int16)
-    shared = torch.tensor(0.5 + (int(bits[-1]) & 255) * 2.0**-24)
+    shared = torch.tensor(0.5 + (int(bits[-1]) & 255) * 2.0**-24, dtype=like.dtype)
     return torch.add(shared, bits[:size].view(like.shape), alpha=2**-16)
 
 
@@ -208,7 +208,8 @@ def rate_gap(counts: Tensor, *, shrinkage: float = 5.0) -> Tensor:
     A rare class has few positives there, or none. So each class's own gap, with shares smoothed as
     (n + ½) / (N + 1), is averaged with the mean of all classes' gaps, by the weights m and `shrinkage`, where
     m samples have the class or are predicted to, whichever are more: a class that shows nothing of itself
-    moves as the others do. `shrinkage=0` leaves each class to itself, and one without positives in its place.
+    moves as the others do. `shrinkage=0` leaves each class to itself: one that is neither present nor
+    predicted stays, one that is predicted in vain goes down.
 
     >>> counts = torch.tensor([[[90, 0], [50, 40], [99, 0]], [[8, 2], [0, 10], [1, 0]]])
     >>> rate_gap(counts, shrinkage=0.0)  # present and predicted: 10 and 2, 10 and 50, 1 and 0 of 100
