@@ -165,6 +165,9 @@ def test_shrunk_thresholds_generalise_better_on_small_data():
         (torch.rand(3, 2), torch.zeros(3, 3), 1.0, "same shape"),
         (torch.tensor([[3.0]]), torch.ones(1, 1), 1.0, "apply the sigmoid"),
         (torch.tensor([[torch.nan]]), torch.ones(1, 1), 1.0, "between 0 and 1"),
+        (torch.rand(1, 2), torch.tensor([[1, 7]]), 1.0, "targets must be 0, 1, soft labels between, .*got 7"),
+        (torch.rand(1, 2), torch.tensor([[1.0, -5.0]]), 1.0, "unknown .-1 or NaN., got -5"),
+        (torch.rand(1, 2), torch.tensor([[1, 255]], dtype=torch.uint8), 1.0, "got 255"),
         (torch.rand(3, 2), torch.zeros(3, 2), -1.0, "shrinkage must be 0 or more"),
         (torch.rand(3, 2), torch.zeros(3, 2), math.nan, "shrinkage must be 0 or more"),
     ],
@@ -172,6 +175,13 @@ def test_shrunk_thresholds_generalise_better_on_small_data():
 def test_bad_input_is_refused(probabilities, targets, shrinkage, message):
     with pytest.raises(ValueError, match=message):
         fit_thresholds(probabilities, targets, shrinkage=shrinkage)
+
+
+def test_kinds_of_targets_and_soft_ones_by_their_side():
+    (probabilities, targets), _ = long_tailed(0, 100, num_classes=4)
+    expected = fit_thresholds(probabilities, targets)
+    for kind in (targets.bool(), targets.to(torch.uint8), targets.double(), targets * 0.4 + 0.3):
+        assert torch.equal(fit_thresholds(probabilities, kind), expected)
 
 
 def test_prior_shift_gives_back_the_probabilities_of_the_data():

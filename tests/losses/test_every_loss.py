@@ -154,12 +154,28 @@ def test_reductions(name: str) -> None:
         assert value.item() == pytest.approx((losses.sum() / number).item(), rel=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize(
+    "dtype", [torch.bool, torch.uint8, torch.int8, torch.int64, torch.float64, torch.bfloat16]
+)
 @pytest.mark.parametrize("name", EVERY)
 def test_targets_of_any_type(name: str, dtype: torch.dtype) -> None:
     logits, targets = batch(name)
     loss = EVERY[name]()
     assert torch.equal(loss(logits, targets.to(dtype)), loss(logits, targets))
+
+
+@pytest.mark.parametrize("value", [5.0, -3.0, -100.0, torch.inf])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_targets_that_nobody_can_have_meant(name: str, value: float) -> None:
+    logits, targets = batch(name)
+    targets[1, 2], targets[2, 2] = torch.nan, -1
+    targets[0, 1] = value
+    with pytest.raises(ValueError, match=f"unknown .-1 or NaN., got {value:g}"):
+        ELEMENTWISE[name]()(logits, targets)
+
+
+def test_an_empty_batch_costs_nothing() -> None:
+    assert BinaryCrossEntropy(reduction="sum")(torch.zeros(0, 4), torch.zeros(0, 4)) == 0
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)

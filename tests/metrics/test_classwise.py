@@ -7,7 +7,7 @@ from metric_cases import cases, random_case
 from sklearn.metrics import f1_score, hamming_loss, precision_recall_fscore_support
 from torchmetrics.functional.classification import multilabel_stat_scores
 
-from tailmask.metrics import Confusion, confusion
+from tailmask.metrics import Confusion, confusion, exact_match, sample_f1
 from tailmask.metrics import labels as labels_module
 
 
@@ -103,6 +103,22 @@ def test_blocks_change_nothing(monkeypatch):
 def test_bad_input_is_refused(predictions, targets, message):
     with pytest.raises(ValueError, match=message):
         confusion(predictions.bool(), targets)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float32])
+@pytest.mark.parametrize("measure", [confusion, exact_match, sample_f1])
+def test_predictions_of_0_and_1_are_taken_and_probabilities_refused(measure, dtype):
+    scores, targets = random_case(0, unknown=0.1)
+    predictions = scores > 0
+    given, expected = measure(predictions.to(dtype), targets), measure(predictions, targets)
+    if measure is confusion:
+        assert _tuple(given) == _tuple(expected)
+    else:
+        torch.testing.assert_close(given, expected, equal_nan=True)
+    with pytest.raises(ValueError, match=r"predictions must be True or False, got 0\.1: compare"):
+        measure(torch.tensor([[1.0, 0.1]]), torch.tensor([[1, 0]]))
+    with pytest.raises(ValueError, match="predictions must be True or False, got 2"):
+        measure(torch.tensor([[1, 2]]), torch.tensor([[1, 0]]))
 
 
 def test_weights_of_another_test_set_are_refused():

@@ -36,7 +36,8 @@ class ElementwiseLoss(WeightedLoss):
 
     The base leaves out unknown labels (target −1 or NaN), which get no loss and no gradient, applies the
     class weights, reduces, and computes in float32 where the logits are in half precision. Shapes are (N, C),
-    or (N, C, …) with the class on axis 1.
+    or (N, C, …) with the class on axis 1. On the CPU it refuses other targets beyond 0 and 1; on
+    other devices looking would mean waiting.
 
     >>> class Brier(ElementwiseLoss):
     ...     def elementwise(self, logits, targets):
@@ -104,10 +105,21 @@ class ElementwiseLoss(WeightedLoss):
 
 def _known_labels(targets: Tensor) -> Tensor | None:
     """Where targets are neither −1 nor NaN; None where that is everywhere and looking is cheap."""
-    known = targets >= 0
     # On other devices the look would wait for the result, and when compiling it would break the graph.
-    can_look = targets.device.type == "cpu" and not torch.compiler.is_compiling()
-    return None if can_look and bool(known.all()) else known
+    if targets.device.type != "cpu" or torch.compiler.is_compiling():
+        return targets >= 0
+    if not targets.numel():
+        return None
+    lowest, highest = (bound.item() for bound in targets.aminmax())  # both NaN if any target is
+    if lowest >= 0 and highest <= 1:
+        return None
+    strange = targets[(targets > 1) | ((targets < 0) & (targets != -1))]
+    if len(strange):
+        raise ValueError(
+            "targets must be 0, 1, soft labels between, or unknown (-1 or NaN), "
+            f"got {strange[0].item():g}: check how the labels are encoded"
+        )
+    return targets >= 0
 
 
 def full_precision(logits: Tensor) -> Tensor:

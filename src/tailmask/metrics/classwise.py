@@ -7,7 +7,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tailmask.metrics.labels import WIDE_BLOCK, as_labels, blocks, check_same_shape, divide, weighted_sums
+from tailmask.metrics.labels import (
+    WIDE_BLOCK,
+    as_labels,
+    as_predictions,
+    blocks,
+    check_same_shape,
+    divide,
+    weighted_sums,
+)
 
 __all__ = ["Confusion", "confusion"]
 
@@ -85,8 +93,8 @@ class Confusion:
 def confusion(predictions: Tensor, targets: Tensor, *, weights: Tensor | None = None) -> Confusion:
     """Count right and wrong predictions of each class, the known labels only.
 
-    `predictions` is boolean, (N, C); `targets` is 1, 0, or −1 or NaN where unknown. `weights`, of shape
-    (B, N), counts each sample as often as a row says and gives counts of shape (B, C): with the
+    `predictions` is boolean, or 0 and 1, (N, C); `targets` is 1, 0, or −1 or NaN where unknown. `weights`, of
+    shape (B, N), counts each sample as often as a row says and gives counts of shape (B, C): with the
     multiplicities of B bootstrap resamples, all of them cost a few matrix products.
 
     >>> predictions = torch.tensor([[True, True], [False, True], [True, False]])
@@ -100,7 +108,7 @@ def confusion(predictions: Tensor, targets: Tensor, *, weights: Tensor | None = 
     """
     labels = as_labels(targets)
     check_same_shape(predictions, labels, name="predictions")
-    predictions = predictions.to(torch.bool)
+    predictions = as_predictions(predictions)
     num_samples, num_classes = labels.shape
     if weights is not None:
         parts = []

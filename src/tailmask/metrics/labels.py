@@ -8,7 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["as_labels", "as_scores", "blocks", "check_same_shape", "divide", "sort_rows", "weighted_sums"]
+__all__ = [
+    "as_labels",
+    "as_predictions",
+    "as_scores",
+    "blocks",
+    "check_same_shape",
+    "divide",
+    "sort_rows",
+    "weighted_sums",
+]
 
 # Temporaries hold about this many numbers at once, whatever the size of the test set: few enough to stay in
 # the cache. Blocks of classes or of sample weights are wider, as each costs a pass over the test set.
@@ -42,6 +51,23 @@ def _out_of_range(targets: Tensor) -> bool:
     if not targets.is_floating_point():
         return bool(targets.amin() < -1) or bool(targets.amax() > 1)
     return bool((targets.gt(1.0) | (targets.lt(0.0) & targets.ne(-1.0))).any())
+
+
+def as_predictions(predictions: Tensor) -> Tensor:
+    """Predictions as booleans; refuses what is neither 0 nor 1, such as probabilities.
+
+    >>> as_predictions(torch.tensor([[1.0, 0.0]]))
+    tensor([[ True, False]])
+    """
+    if predictions.dtype == torch.bool:
+        return predictions
+    strange = predictions[(predictions != 0) & (predictions != 1)]
+    if len(strange):
+        raise ValueError(
+            f"predictions must be True or False, got {strange[0].item():g}: "
+            "compare probabilities with a threshold first"
+        )
+    return predictions == 1
 
 
 def as_scores(scores: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tailmask.metrics.labels import as_labels, blocks, check_same_shape, divide, weighted_sums
+from tailmask.metrics.labels import as_labels, as_predictions, blocks, check_same_shape, divide, weighted_sums
 
 __all__ = ["exact_match", "mean_over_samples", "sample_f1"]
 
@@ -19,12 +19,12 @@ def exact_match(predictions: Tensor, targets: Tensor) -> Tensor:
     >>> exact_match(predictions, torch.tensor([[1, 0], [1, 0], [1, -1]]))
     tensor([1., 0., 1.])
     """
-    labels = as_labels(targets)
+    labels, predictions = as_labels(targets), as_predictions(predictions)
     check_same_shape(predictions, labels, name="predictions")
     values = torch.empty(len(labels), dtype=torch.float32, device=labels.device)
     for rows in blocks(*labels.shape):
         known = labels[rows] >= 0
-        wrong = known & (predictions[rows].to(torch.bool) != (labels[rows] == 1))
+        wrong = known & (predictions[rows] != (labels[rows] == 1))
         values[rows] = (~wrong.any(dim=1)).to(values.dtype).masked_fill(~known.any(dim=1), torch.nan)
     return values
 
@@ -38,12 +38,12 @@ def sample_f1(predictions: Tensor, targets: Tensor) -> Tensor:
     >>> sample_f1(predictions, torch.tensor([[1, 0, 0], [0, 0, 0]]))
     tensor([0.6667, 0.0000], dtype=torch.float64)
     """
-    labels = as_labels(targets)
+    labels, predictions = as_labels(targets), as_predictions(predictions)
     check_same_shape(predictions, labels, name="predictions")
     values = torch.empty(len(labels), dtype=torch.float64, device=labels.device)
     for rows in blocks(*labels.shape):
         known, present = labels[rows] >= 0, labels[rows] == 1
-        predicted = predictions[rows].to(torch.bool) & known
+        predicted = predictions[rows] & known
         hits = torch.count_nonzero(predicted & present, dim=1)
         sizes = torch.count_nonzero(predicted, dim=1) + torch.count_nonzero(present, dim=1)
         values[rows] = divide(2 * hits, sizes).masked_fill(~known.any(dim=1), torch.nan)
