@@ -29,6 +29,23 @@ def test_class_ratios_of_partial_fit_are_those_of_all_calls():
     np.testing.assert_allclose(model.criterion_.class_ratio, expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_partial_fit_after_fit_counts_its_rows_as_often_as_those(weighted):
+    X, Y = make_data()
+    weights = np.ones(290) if weighted else None
+    model = quick(rate=0.0).fit(X[:290], Y[:290], weights)
+    fitted = model.criterion_.class_counts * (1 if weighted else 1000)
+    for number in (1, 2):
+        model.partial_fit(X[290:], Y[290:])
+        expected = (Y[:290].sum(axis=0) + number * Y[290:].sum(axis=0)) / (
+            (1 - Y[:290]).sum(axis=0) + number * (1 - Y[290:]).sum(axis=0)
+        )
+        np.testing.assert_allclose(model.criterion_.class_ratio, expected, rtol=1e-5)
+        np.testing.assert_allclose(model.criterion_.target_ratio, expected, rtol=1e-5)
+    added = np.stack([(1 - Y[290:]).sum(axis=0), Y[290:].sum(axis=0)])
+    np.testing.assert_array_equal(model.criterion_.class_counts, fitted.numpy() + 2000 * added)
+
+
 def test_partial_fit_goes_on_after_pickling():
     X, Y = make_data()
     model = quick().partial_fit(X, Y)

@@ -76,7 +76,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         criterion_: The `PartialLabelMasking` after training; `criterion_.target_ratio` are the ratios.
         thresholds_: Thresholds of the classes.
         loss_curve_: Mean loss of each epoch.
-        ratio_curve_: Ratios (C,) after each epoch.
+        ratio_curve_: Ratios (C,) that each epoch was trained at.
         validation_scores_: Mean F1 of each epoch on what is held out, with `early_stopping`.
         n_iter_: Number of epochs.
     """
@@ -155,7 +155,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._training = self._begin(rows, self._start(labels))
         else:
             rows = Rows(X, self._labels.encode(y), None).weighted(weights)
-            self._training.add_class_counts(rows.class_counts())
+            self._training.add_class_counts(rows)
         self._training.run_epoch(rows)
         return self._finish(None)
 
@@ -230,6 +230,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Training(
             Perceptron(sizes, generator),
             self.criterion_,
+            unit=rows.unit,
             rate=self.learning_rate,
             decay=self.weight_decay,
             batch_size=self.batch_size,
@@ -269,10 +270,16 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name} must be an integer of 1 or more, got {value!r}")
-        for name in ("validation_fraction", "thresholds"):
-            value = getattr(self, name)
-            if value != "tuned" and not (isinstance(value, Real) and 0 < float(value) < 1):
-                raise ValueError(f"{name} must lie between 0 and 1, got {value!r}")
+        if not _is_within(self.validation_fraction, 0, 1):
+            raise ValueError(
+                f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}"
+            )
+        if self.thresholds != "tuned" and not _is_within(self.thresholds, 0, 1):
+            raise ValueError(f"thresholds must lie between 0 and 1 or be 'tuned', got {self.thresholds!r}")
+        if not _is_within(self.learning_rate, 0, np.inf):
+            raise ValueError(f"learning_rate must be a number above 0, got {self.learning_rate!r}")
+        if self.weight_decay != 0 and not _is_within(self.weight_decay, 0, np.inf):
+            raise ValueError(f"weight_decay must be a number of 0 or more, got {self.weight_decay!r}")
         if not labels.multilabel and len(labels.classes) > 2 and self.thresholds != 0.5:
             raise ValueError(
                 f"thresholds are for multi-label targets or two classes, got {len(labels.classes)} classes, "
@@ -280,3 +287,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if len(labels.classes) < 2:
             raise ValueError(f"y must have two classes or more, got one class: {listing(labels.classes)}")
+
+
+def _is_within(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, Real) and low < float(value) < high

@@ -29,6 +29,11 @@ class Rows(NamedTuple):
     targets: Tensor  # (N, C) 0, 1, and −1 where unknown
     weights: Tensor | None  # (N,)
 
+    @property
+    def unit(self) -> int:
+        """What a sample of weight one counts for in `class_counts`: weights need fractions of it."""
+        return 1 if self.weights is None else 1000
+
     def weighted(self, weights: Any) -> Rows:
         """The rows with weights, scaled to a mean of one; those with the weight zero are left out."""
         weights = torch.as_tensor(weights, dtype=torch.float64)
@@ -52,11 +57,11 @@ class Rows(NamedTuple):
         return self.at(kept), self.at(held)
 
     def class_counts(self) -> Tensor:
-        """Negatives and positives of each class (2, C); with weights, their sums in thousandths."""
+        """Negatives and positives of each class (2, C), each sample its weight times `unit`."""
         labels = torch.stack([self.targets == 0, self.targets == 1])  # (2, N, C)
         if self.weights is None:
             return labels.sum(dim=1)
-        return (1000 * self.weights.double() @ labels.double()).round().to(torch.int64)
+        return (self.unit * self.weights.double() @ labels.double()).round().to(torch.int64)
 
 
 class Training:
@@ -65,6 +70,7 @@ class Training:
     Args:
         network: What is trained.
         criterion: Its loss; one with `record=False` gets its statistics from what is held out.
+        unit: What a sample counts for in the criterion's class counts, `Rows.unit`.
         rate, decay: Learning rate and weight decay.
         batch_size: Rows a step.
         single_label: Whether a sample has one class, the one with the highest output.
@@ -76,6 +82,7 @@ class Training:
         network: Perceptron,
         criterion: PartialLabelMasking,
         *,
+        unit: int,
         rate: float,
         decay: float,
         batch_size: int,
@@ -84,6 +91,7 @@ class Training:
     ) -> None:
         self.network = network
         self.criterion = criterion
+        self.unit = unit
         self.optimizer = Adam(list(network.parameters()), rate=rate, decay=decay)
         self.batch_size = batch_size
         self.single_label = single_label
@@ -128,10 +136,11 @@ class Training:
             self.criterion.update(self.network.predict(held.features), held.targets)
         self.criterion.step()
 
-    def add_class_counts(self, class_counts: Tensor) -> None:
-        """Tell the criterion of more data; how its ratios relate to the data's stays."""
+    def add_class_counts(self, rows: Rows) -> None:
+        """Tell the criterion of more data, which has weights; how its ratios relate to the data's stays."""
         criterion = self.criterion
-        negatives, positives = criterion.class_counts + class_counts
+        negatives, positives = criterion.class_counts * (rows.unit // self.unit) + rows.class_counts()
+        self.unit = rows.unit
         relation = criterion.target_ratio / criterion.class_ratio
         criterion.target_ratio.copy_(class_ratio(positives, negatives) * relation)
         criterion.set_class_counts(positives, negatives)
