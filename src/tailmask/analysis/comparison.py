@@ -12,7 +12,7 @@ from tailmask.analysis.measures import describe, headline, ordered
 from tailmask.analysis.outputs import Decision
 from tailmask.errors import UserError
 
-__all__ = ["ClassGain", "Comparison", "Difference", "MethodRuns", "Row", "row_name"]
+__all__ = ["FORMAT", "ClassGain", "Comparison", "Difference", "MethodRuns", "Row", "row_name"]
 
 FORMAT = "tailmask.comparison/1"
 

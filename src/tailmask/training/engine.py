@@ -32,7 +32,7 @@ from tailmask.training.recipe import EvaluationRecipe
 from tailmask.training.results import write_results
 from tailmask.training.run import Run
 
-__all__ = ["Execution", "train"]
+__all__ = ["Execution", "build_module", "describe", "train"]
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import json
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -62,7 +60,7 @@ def read_description(path: Path) -> ModelDescription:
         if not isinstance(fields, dict):
             raise ValueError("its description is no JSON object")
         description = from_mapping(ModelDescription, fields)
-        _check_numbers(description)
+        _check_lengths(description)
         return description
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is not a model that tailmask has written: {error}") from error
@@ -97,13 +95,10 @@ def load_model(path: Path, *, model: str | None = None) -> tuple[nn.Module, Mode
     return network.eval(), description
 
 
-def _check_numbers(description: ModelDescription) -> None:
+def _check_lengths(description: ModelDescription) -> None:
     fitted = [values for values in (description.thresholds, description.prior_shift) if values is not None]
     if any(len(values) != len(description.classes) for values in fitted):
         raise ValueError(f"thresholds and prior shift must be of {len(description.classes)} classes")
-    numbers = (description.logit_scale, description.threshold, *itertools.chain(*fitted))
-    if not all(map(math.isfinite, numbers)):
-        raise ValueError("thresholds, prior shift and scale must be finite numbers")
 
 
 def _check_shapes(network: nn.Module, weights: dict[str, Tensor]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["divergence_trajectories", "loss_curves", "ratio_trajectories"]
+__all__ = ["MOST_LINES", "divergence_trajectories", "loss_curves", "ratio_trajectories"]
 
 # As many classes have lines of their own; a band stands for the others.
 MOST_LINES = 10
