@@ -190,6 +190,32 @@ def test_validation_statistics_are_those_of_the_last_pass(package, tmp_path, che
     assert not module.criterion.counts.any()
 
 
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_later_fit_may_take_its_statistics_from_training(package, tmp_path, interrupted):
+    module = make_module(package)
+    trainer = make_trainer(package, tmp_path, callbacks=[PLMCallback(statistics="validation")], max_epochs=1)
+    if interrupted:
+        module.training_step = lambda batch, batch_idx: 1 / 0
+        with pytest.raises(ZeroDivisionError):
+            trainer.fit(module, *loaders(validation=True))
+        del module.training_step
+    else:
+        trainer.fit(module, *loaders(validation=True))
+    assert module.criterion.record
+    steps = int(module.criterion.num_steps)
+    make_trainer(package, tmp_path, callbacks=[PLMCallback()], max_epochs=1).fit(module, *loaders())
+    assert module.criterion.num_steps == steps + 1
+
+
+@pytest.mark.parametrize("statistics", ["training", "validation"])
+def test_a_criterion_that_does_not_record_stays_so(package, tmp_path, statistics):
+    module = make_module(package, record=False)
+    module.criterion.update(torch.zeros(8, 3), torch.ones(8, 3))
+    callback = PLMCallback(statistics=statistics)
+    make_trainer(package, tmp_path, callbacks=[callback], max_epochs=1).fit(module, *loaders(validation=True))
+    assert not module.criterion.record
+
+
 def test_epochs_without_validation_keep_their_ratios(package, tmp_path):
     module = make_module(package)
     callback = PLMCallback(statistics="validation")
@@ -288,6 +314,8 @@ def test_names_the_criterion_that_it_cannot_find(package, tmp_path):
 def test_statistics_are_of_training_or_validation():
     with pytest.raises(ValueError, match="did you mean 'validation'"):
         PLMCallback(statistics="valid")
+    with pytest.raises(ValueError, match="statistics is not None: choose from training, validation"):
+        PLMCallback(statistics=None)
     with pytest.raises(ValueError, match="has no module yet"):
         _ = PLMCallback().criterion
 

@@ -63,7 +63,7 @@ class PLMCallback(Callback):
     ) -> None:
         if statistics not in ("training", "validation"):
             raise ValueError(
-                f"statistics is not {statistics!r}: {nearest(statistics, ('training', 'validation'))}"
+                f"statistics is not {statistics!r}: {nearest(str(statistics), ('training', 'validation'))}"
             )
         self.name = criterion
         self.statistics = statistics
@@ -71,6 +71,7 @@ class PLMCallback(Callback):
         self._is_due = False  # whether an epoch is complete that no step has followed
         self._has_validated = False  # since the last step
         self._recording: Any = None
+        self._silenced: PartialLabelMasking | None = None  # whose recording in training stops for the fit
 
     @property
     def state_key(self) -> str:
@@ -91,7 +92,13 @@ class PLMCallback(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Leave the outputs in training unrecorded where those in validation are to move the ratios."""
         criterion = self.criterion
-        criterion.record = criterion.record and self.statistics == "training"
+        if self.statistics == "validation" and criterion.record:
+            criterion.record = False
+            self._silenced = criterion
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Let the criterion record again, for a later fit."""
+        self._end_silence()
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
@@ -124,8 +131,9 @@ class PLMCallback(Callback):
         self._end_recording()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """End a recording that an interrupt has cut short."""
+        """Leave the criterion as it was where a fit is cut short."""
         self._end_recording()
+        self._end_silence()
 
     def state_dict(self) -> dict[str, Any]:
         """The criterion's statistics summed over ranks, all of which Lightning lets enter here."""
@@ -142,6 +150,11 @@ class PLMCallback(Callback):
         if self._recording is not None:
             self._recording.remove()
             self._recording = None
+
+    def _end_silence(self) -> None:
+        if self._silenced is not None:
+            self._silenced.record = True
+            self._silenced = None
 
     def _step(self, pl_module: LightningModule) -> None:
         self._is_due = False
