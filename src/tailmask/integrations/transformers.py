@@ -38,7 +38,9 @@ def plm_loss(criterion: PartialLabelMasking) -> Callable[..., Tensor]:
     devices.
 
     Labels have shape (N, C), or (N,) as class indices. Mark unknown ones with −100, which the Trainer counts
-    out. Those marked with −1 or NaN are left out of the loss as well, but not of what it is divided by.
+    out. Those marked with −1 or NaN are left out of the loss as well, but not of what it is divided by. Where
+    some are unknown, reduction="mean" is exact; for "batchmean" the number of samples in all batches is taken
+    from that of labels, as if each batch had the same share of unknown ones.
 
     >>> criterion = PartialLabelMasking.from_counts([1, 1], [1, 1])
     >>> loss = plm_loss(criterion)
@@ -59,8 +61,7 @@ def plm_loss(criterion: PartialLabelMasking) -> Callable[..., Tensor]:
         value: Tensor = criterion(logits, labels.masked_fill(labels == _IGNORED, -1))
         if num_items_in_batch is None or criterion.reduction == "sum":
             return value
-        number = known.sum() if criterion.reduction == "mean" else known.numel()
-        return value * number / torch.as_tensor(num_items_in_batch).clamp(min=1)
+        return value * known.sum() / torch.as_tensor(num_items_in_batch).clamp(min=1)
 
     return loss
 
