@@ -27,7 +27,7 @@ PAPER_METHODS = (
 )
 
 # The form of PLM to begin with on new data: see docs/when-plm-helps.md for the measurements behind it.
-RECOMMENDED = "plm:adapt=rate+asl"
+RECOMMENDED = "plm:adapt=rate"
 
 # What is compared where nothing is named: the baseline, the paper's method, and what we would take.
 DEFAULT_METHODS = ("bce", "plm", RECOMMENDED)
