@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "WIDE_BLOCK",
     "as_labels",
     "as_predictions",
     "as_scores",
