@@ -165,6 +165,17 @@ class TestCompile:
         expected = F.binary_cross_entropy_with_logits(logits[~holes.isnan()], targets[~holes.isnan()])
         torch.testing.assert_close(forward(logits, holes), expected)
 
+    @pytest.mark.parametrize("indices", [[0, 4, 2], [0, 5, 2], [0, -1, 2], [5, -1, -100]])
+    def test_class_indices_in_one_graph(self, targets, indices):
+        eager, compiled = (PartialLabelMasking.from_targets(targets) for _ in range(2))
+        forward = torch.compile(compiled, fullgraph=True, backend="aot_eager")
+        logits = torch.randn(3, 5, requires_grad=True)
+        rows = torch.tensor(indices)
+        torch.testing.assert_close(forward(logits, rows), eager(logits, rows))
+        assert torch.equal(eager.counts, compiled.counts)
+        outside = sum(index < -1 or index > 4 for index in indices)
+        assert eager.faults.tolist() == compiled.faults.tolist() == [0, outside]
+
 
 WORKER = Path(__file__).with_name("ddp_worker.py")
 

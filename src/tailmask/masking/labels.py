@@ -54,10 +54,14 @@ def one_hot(indices: Tensor, num_classes: int) -> Tensor:
     require_indices(indices)
     indices = indices.long()  # to torch, 255 in uint8 equals −1
     classes = torch.arange(num_classes, device=indices.device).view(-1, *[1] * (indices.ndim - 1))
-    known = (indices >= 0) & (indices < num_classes)
     rows = (indices.unsqueeze(1) == classes).to(torch.int8)
-    rows = torch.where(known.unsqueeze(1), rows, -1)
-    rows[:, 0] = torch.where(known | (indices == -1), rows[:, 0], 2)
+    if indices.is_cpu and not torch.compiler.is_compiling() and indices.numel():
+        lowest, highest = (bound.item() for bound in indices.aminmax())
+        if lowest >= 0 and highest < num_classes:
+            return rows
+    outside = (indices < 0) | (indices >= num_classes)
+    rows.masked_fill_(outside.unsqueeze(1), -1)
+    rows[:, 0].masked_fill_(outside & (indices != -1), 2)
     return rows
 
 
