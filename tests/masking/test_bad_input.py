@@ -198,7 +198,7 @@ class TestConstruction:
             ({"initial_ratio": [0.1, "a", 0.2]}, r"numbers of shape \(3,\), got \[0.1, 'a', 0.2\]"),
             ({"initial_ratio": None}, r"class, mean, min, max or numbers of shape \(3,\), got None"),
             ({"adapt": None}, "adapt is not None: choose from divergence, rate, or pass a function"),
-            ({"adapt": 5}, "adapt is not 5"),
+            ({"adapt": ["rate"]}, r"adapt is not \['rate'\]"),
             ({"reduction": None}, "reduction is not None: did you mean 'none'"),
             ({"rate": -0.1}, "rate must be 0 or more and finite, got -0.1"),
             ({"rate": float("nan")}, "rate must be 0 or more and finite, got nan"),

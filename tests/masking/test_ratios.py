@@ -179,6 +179,13 @@ class TestRatios:
             criterion.keep, functional.keep_probability(torch.ones(NUM_CLASSES), target)
         )
 
+    def test_new_class_counts_leave_the_caller_s_alone(self):
+        counts = torch.tensor([[70, 90], [30, 10]])
+        criterion = PartialLabelMasking(counts)
+        criterion.set_class_counts([50, 50], [50, 50])
+        assert counts.tolist() == [[70, 90], [30, 10]]
+        assert criterion.class_counts.tolist() == [[50, 50], [50, 50]]
+
     def test_a_hardly_kept_class_warns_once(self, targets):
         criterion = PartialLabelMasking.from_targets(targets, rate=20.0)
         with warnings.catch_warnings(record=True) as caught:

@@ -65,7 +65,7 @@ class AdaptiveRatio(ExactBuffers):
     ) -> None:
         super().__init__()
         class_counts = check_counts(class_counts)
-        if not callable(adapt) and adapt not in _GAPS:
+        if not callable(adapt) and str(adapt) not in _GAPS:
             raise ValueError(f"adapt is not {adapt!r}: {nearest(str(adapt), _GAPS)}, or pass a function")
         self.adapt = adapt
         self.rate = _DEFAULT_RATE.get(str(adapt), 0.01) if rate is None else float(rate)
@@ -82,7 +82,7 @@ class AdaptiveRatio(ExactBuffers):
         if classes is not None and len(classes) != num_classes:
             raise ValueError(f"classes must name {num_classes} classes, got {len(classes)} names")
         self.classes = None if classes is None else tuple(classes)
-        self.register_buffer("class_counts", class_counts)
+        self.register_buffer("class_counts", class_counts.clone())
         self.register_buffer("target_ratio", self._clip(self._initial_ratio(initial_ratio)))
         self.register_buffer("num_steps", torch.zeros((), dtype=torch.int64))
         self.register_buffer("keep", torch.ones(2, num_classes), persistent=False)
