@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Iterable
 from types import ModuleType
 
-__all__ = ["UserError", "closest", "explain", "listing", "nearest", "require"]
+__all__ = ["UserError", "closest", "explain", "listing", "nearest", "printable", "require"]
 
 
 class UserError(ValueError):
@@ -93,3 +93,12 @@ def require(module: str, *, extra: str) -> ModuleType:
         raise UserError(
             f"this needs the package {package!r}, which is not installed: run pip install 'tailmask[{extra}]'"
         ) from None
+
+
+def printable(name: str) -> str:
+    r"""A name with a mark for each character that would move a cursor or break a file.
+
+    >>> printable("naïve \x1b[2J")
+    'naïve �[2J'
+    """
+    return "".join(character if character.isprintable() else "�" for character in name)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tailmask.analysis.influence import average_precision_influence
 from tailmask.metrics import Confusion, Evaluation, bootstrap_weights
-from tailmask.metrics.evaluation import averages
+from tailmask.metrics.classwise import outcomes
 from tailmask.metrics.labels import blocks
 
 __all__ = ["Resampler", "Resamples"]
@@ -81,9 +81,9 @@ class Resampler:
         num_classes = evaluation.labels.shape[1]
         parts, of_classes, missing = [], [], self.num_class_resamples
         for rows in blocks(len(self.weights), num_classes, size=MAX_SUMS // 4):
-            outcomes = (self.weights[rows] @ counts).to(torch.float64).view(-1, 4, num_classes)
-            block = Confusion(*outcomes.unbind(dim=1))
-            parts.append(_summary(evaluation, block))
+            drawn = (self.weights[rows] @ counts).to(torch.float64).view(-1, 4, num_classes)
+            block = Confusion(*drawn.unbind(dim=1))
+            parts.append(evaluation.summarize(block, evaluation.class_measures(block)))
             if missing > 0:
                 by_class = block.recall if evaluation.single_label else block.f1
                 of_classes.append(by_class[:missing].to(torch.float32))
@@ -97,9 +97,7 @@ class Resampler:
         num_classes = labels.shape[1]
         sums = torch.empty(self.num_groups, 4, num_classes)
         for columns in blocks(num_classes, len(labels)):
-            predicted = evaluation.predictions[:, columns]
-            present, absent = labels[:, columns] == 1, labels[:, columns] == 0
-            cells = (predicted & present, predicted & absent, ~predicted & present, ~predicted & absent)
+            cells = outcomes(evaluation.predictions[:, columns], labels[:, columns])
             for outcome, cell in enumerate(cells):
                 sums[:, outcome, columns] = self._sums(cell)
         return sums.view(self.num_groups, -1)
@@ -126,17 +124,3 @@ class Resampler:
             name: value[index].mean() + column
             for (name, index), column in zip(defined.items(), moved.unbind(dim=1), strict=True)
         }
-
-
-def _summary(evaluation: Evaluation, block: Confusion) -> dict[str, Tensor]:
-    per_class = {"precision": block.precision, "recall": block.recall, "f1": block.f1}
-    if evaluation.single_label:
-        per_class["error"] = (1.0 - block.recall).masked_fill(block.positives == 0, torch.nan)
-    summary = averages(per_class)
-    if evaluation.single_label:
-        summary["error_balanced"] = summary.pop("error")
-    else:
-        summary |= {"micro_f1": block.micro_f1, "hamming_loss": block.hamming_loss}
-    for group, members in evaluation.groups.items():
-        summary |= {f"{name}_{group}": value for name, value in averages(per_class, members).items()}
-    return summary

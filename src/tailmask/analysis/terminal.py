@@ -11,6 +11,7 @@ from tailmask.analysis.measures import describe, primary
 from tailmask.analysis.outputs import Decision
 from tailmask.analysis.render import footnote, mean_text
 from tailmask.analysis.verdict import lead_method, points, verdict
+from tailmask.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,4 +114,4 @@ def _text(text: str, *, style: str = "") -> Text:
     """Text as it is: no markup, and nothing that would move the cursor."""
     from rich.text import Text
 
-    return Text("".join(each if each.isprintable() else "�" for each in text), style=style)
+    return Text(printable(text), style=style)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tailmask.data import NAMED, DataOptions, load
-from tailmask.errors import listing, require
+from tailmask.errors import listing, printable, require
 from tailmask.study.terminal import open_console
 
 if TYPE_CHECKING:
@@ -115,8 +115,6 @@ def _print_tables(dataset: Dataset, statistics: Mapping[str, Statistics], notes:
 
 def _columns(columns: Sequence[ColumnUse]) -> Any:
     """What became of each column of a table; of a wide one, of how many."""
-    from tailmask.data.labels import printable
-
     text: Any = require("rich.text", extra="cli")
     if len(columns) <= MOST_COLUMNS:
         table = _table("column", "used as", "", "empty cells", left=3)
@@ -153,7 +151,6 @@ def _summary(statistics: Mapping[str, Statistics]) -> Any:
 
 def _classes(statistics: Mapping[str, Statistics]) -> Any:
     """Classes from the most to the least frequent in training; r_c is positives over negatives."""
-    from tailmask.data.labels import printable
 
     text: Any = require("rich.text", extra="cli")  # a plain string would be read as markup
     train = statistics["train"]

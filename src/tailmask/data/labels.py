@@ -26,7 +26,6 @@ __all__ = [
     "labels_from_matrix",
     "labels_from_pairs",
     "labels_from_tags",
-    "printable",
     "read_classes",
 ]
 
@@ -91,15 +90,6 @@ def check_classes(classes: Sequence[str], where: object) -> tuple[str, ...]:
         except UnicodeEncodeError as error:  # half a character, as JSON can spell it
             raise UserError(f"{where} has a class name that is no text: {name[:40]!r}") from error
     return tuple(classes)
-
-
-def printable(name: str) -> str:
-    r"""A name with a mark for each character that would move a cursor or break a file.
-
-    >>> printable("naïve \x1b[2J")
-    'naïve �[2J'
-    """
-    return "".join(character if character.isprintable() else "�" for character in name)
 
 
 def read_classes(path: Path) -> tuple[str, ...]:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmask.data.dataset import Dataset
-from tailmask.data.labels import printable
 from tailmask.data.statistics import Statistics, co_occurrence, summarize
-from tailmask.errors import require
+from tailmask.errors import printable, require
 from tailmask.files import atomic_path
 
 __all__ = ["draw_co_occurrence", "draw_frequencies", "draw_pictures"]

@@ -17,7 +17,7 @@ from tailmask.metrics.labels import (
     weighted_sums,
 )
 
-__all__ = ["Confusion", "confusion"]
+__all__ = ["Confusion", "confusion", "outcomes"]
 
 
 @dataclass(frozen=True)
@@ -113,17 +113,21 @@ def confusion(predictions: Tensor, targets: Tensor, *, weights: Tensor | None = 
     if weights is not None:
         parts = []
         for columns in blocks(num_classes, 4 * num_samples, size=WIDE_BLOCK):
-            cells = torch.cat(_cells(predictions[:, columns], labels[:, columns]), dim=1)  # (N, 4c)
+            cells = torch.cat(outcomes(predictions[:, columns], labels[:, columns]), dim=1)  # (N, 4c)
             parts.append(weighted_sums(weights, cells).view(len(weights), 4, -1))
         return Confusion(*torch.cat(parts, dim=-1).unbind(dim=1))
     counts = torch.zeros(4, num_classes, dtype=torch.int64, device=labels.device)
     for rows in blocks(num_samples, num_classes):
-        for count, cell in zip(counts, _cells(predictions[rows], labels[rows]), strict=True):
+        for count, cell in zip(counts, outcomes(predictions[rows], labels[rows]), strict=True):
             count += torch.count_nonzero(cell, dim=0)
     return Confusion(*counts)
 
 
-def _cells(predictions: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Where each of the four outcomes is, in the order of Confusion's fields."""
+def outcomes(predictions: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Where each of the four outcomes is, in the order of Confusion's fields.
+
+    >>> outcomes(torch.tensor([True, False]), torch.tensor([1, 1]))[0]
+    tensor([ True, False])
+    """
     present, absent = labels == 1, labels == 0
     return predictions & present, predictions & absent, ~predictions & present, ~predictions & absent

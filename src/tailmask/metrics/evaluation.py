@@ -148,26 +148,34 @@ class Evaluation:
         counts = confusion(self.predictions, self.labels, weights=weights)
         return self._summary(counts, self._per_class(counts, weights), weights)
 
-    def _per_class(self, counts: Confusion, weights: Tensor | None) -> dict[str, Tensor]:
+    def class_measures(self, counts: Confusion) -> dict[str, Tensor]:
+        """The measures of each class (…, C) that follow from how often it was right and wrong."""
         values = {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1}
-        values["ap"] = average_precision(self.scores, self.labels, weights=weights)
         if self.single_label:
             values["error"] = (1.0 - counts.recall).masked_fill(counts.positives == 0, torch.nan)
         return values
 
-    def _summary(
-        self, counts: Confusion, per_class: dict[str, Tensor], weights: Tensor | None
-    ) -> dict[str, Tensor]:
+    def summarize(self, counts: Confusion, per_class: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The means over all classes and over each group of them, with what is not a mean over classes."""
         summary = averages(per_class)
         if self.single_label:
             summary["error_balanced"] = summary.pop("error")
         else:
             summary |= {"micro_f1": counts.micro_f1, "hamming_loss": counts.hamming_loss}
-        means = mean_over_samples(torch.stack(list(self.samples.values()), dim=1), weights=weights)
-        summary |= dict(zip(self.samples, means.unbind(dim=-1), strict=True))
         for group, classes in self.groups.items():
             summary |= {f"{name}_{group}": value for name, value in averages(per_class, classes).items()}
         return summary
+
+    def _per_class(self, counts: Confusion, weights: Tensor | None) -> dict[str, Tensor]:
+        ranked = {"ap": average_precision(self.scores, self.labels, weights=weights)}
+        return self.class_measures(counts) | ranked
+
+    def _summary(
+        self, counts: Confusion, per_class: dict[str, Tensor], weights: Tensor | None
+    ) -> dict[str, Tensor]:
+        means = mean_over_samples(torch.stack(list(self.samples.values()), dim=1), weights=weights)
+        of_samples = dict(zip(self.samples, means.unbind(dim=-1), strict=True))
+        return self.summarize(counts, per_class) | of_samples
 
 
 def averages(per_class: Mapping[str, Tensor], classes: Tensor | None = None) -> dict[str, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tailmask.errors import UserError, listing, require
+from tailmask.errors import UserError, listing, printable, require
 from tailmask.study.markdown import rows_of
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ def show_result(result: dict[str, Any]) -> None:
         left = 2 if header[1] == "" else 1
         table = kind(box=box)
         for number, name in enumerate(header):
-            table.add_column(text(_printable(name)), justify="left" if number < left else "right")
+            table.add_column(text(printable(name)), justify="left" if number < left else "right")
         for row in rows:
-            table.add_row(*(text(_printable(cell)) for cell in row))
+            table.add_row(*(text(printable(cell)) for cell in row))
         console.print(f"\n{content['caption']}")
         console.print(table)
     for note in result["notes"]:
@@ -47,8 +47,3 @@ def open_console() -> Any:
     if not console.is_terminal:
         console.width = 10_000
     return console
-
-
-def _printable(text: str) -> str:
-    """Text without what would move the cursor."""
-    return "".join(char if char.isprintable() else "�" for char in text)
