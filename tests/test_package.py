@@ -15,7 +15,7 @@ SOURCE = Path(tailmask.__file__).parent
 
 # From the bottom up; a module may import from rows below its own, and from itself.
 LAYERS = [
-    {"errors", "files", "markdown", "buffers", "__init__"},
+    {"errors", "files", "markdown", "buffers", "targets", "__init__"},
     {"functional"},
     {"masking", "losses", "sampling", "metrics", "calibration"},
     {"data", "models"},

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from tailmask.functional import histogram
+from tailmask.targets import check_targets
 
 __all__ = ["Calibration", "apply_prior_shift", "fit_shared_threshold", "fit_thresholds"]
 
@@ -164,12 +165,7 @@ def _check(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tens
         )
     if not bool(((probabilities >= 0.0) & (probabilities <= 1.0)).all()):  # NaN is neither
         raise ValueError("probabilities must lie between 0 and 1: apply the sigmoid to logits first")
-    strange = targets[(targets > 1.0) | ((targets < 0.0) & (targets != -1.0))]
-    if len(strange):
-        raise ValueError(
-            "targets must be 0, 1, soft labels between, or unknown (-1 or NaN), "
-            f"got {strange[0].item():g}: check how the labels are encoded"
-        )
+    check_targets(targets)
     return probabilities.detach().float(), targets >= 0.0, targets >= 0.5
 
 

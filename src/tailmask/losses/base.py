@@ -10,6 +10,7 @@ from torch import Tensor
 from tailmask.buffers import ExactBuffers
 from tailmask.errors import nearest
 from tailmask.losses.weights import class_vector, over_classes, sample_weights
+from tailmask.targets import check_targets
 
 __all__ = ["ElementwiseLoss", "Reduction", "WeightedLoss", "full_precision"]
 
@@ -113,12 +114,7 @@ def _known_labels(targets: Tensor) -> Tensor | None:
     lowest, highest = (bound.item() for bound in targets.aminmax())  # both NaN if any target is
     if lowest >= 0 and highest <= 1:
         return None
-    strange = targets[(targets > 1) | ((targets < 0) & (targets != -1))]
-    if len(strange):
-        raise ValueError(
-            "targets must be 0, 1, soft labels between, or unknown (-1 or NaN), "
-            f"got {strange[0].item():g}: check how the labels are encoded"
-        )
+    check_targets(targets)
     return targets >= 0
 
 

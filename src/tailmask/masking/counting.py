@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 
 from tailmask.errors import listing
 from tailmask.masking.labels import require_indices
+from tailmask.targets import check_targets
 
 __all__ = ["check_counts", "count_classes", "stack_counts"]
 
@@ -42,17 +43,9 @@ def count_classes(targets: Any, *, num_classes: int | None = None) -> Tensor:
     if tensor.ndim == 1:
         return _count_indices(tensor, num_classes)
     tensor = tensor.movedim(1, -1).flatten(0, -2)
-    allowed = (tensor >= 0) & (tensor <= 1)
-    unknown = tensor.isnan() | ((tensor < 0) & (tensor == -1))  # to torch, 255 in uint8 equals −1
-    strange = ~(allowed | unknown)
-    if strange.any():
-        value = tensor[strange][0].item()
-        raise ValueError(
-            f"targets must be 0, 1, soft labels between, or unknown (-1 or NaN), got {value:g}: "
-            "class indices go in as integers of shape (N,)"
-        )
-    positives = (allowed & (tensor >= 0.5)).sum(dim=0)
-    return torch.stack([allowed.sum(dim=0) - positives, positives])
+    check_targets(tensor, hint="class indices go in as integers of shape (N,)")
+    positives = (tensor >= 0.5).sum(dim=0)
+    return torch.stack([(tensor >= 0).sum(dim=0) - positives, positives])
 
 
 def _count_indices(indices: Tensor, num_classes: int | None) -> Tensor:
