@@ -250,12 +250,13 @@ def _differences(
     found: dict[str, Comparison], methods: tuple[str, ...], measures: tuple[Measure, ...]
 ) -> Iterator[str]:
     """Differences to `bce`, a column for each set."""
-    yield _line("points over `bce`", *found)
+    alone = len(methods) == 1
+    yield _line(f"`{methods[0]}` over `bce`" if alone else "points over `bce`", *found)
     yield _line("---", *("---:" for _ in found))
     for method in _measured(found, methods):
         for label, metric, decision, reference in measures:
             cells = (_difference(each, method, metric, decision, reference) for each in found.values())
-            yield _line(f"`{method}`: {label}", *cells)
+            yield _line(label if alone else f"`{method}`: {label}", *cells)
 
 
 def _mean(comparison: Comparison, method: str, decision: Decision, metric: str) -> str:
