@@ -161,6 +161,8 @@ def filled(document: str, found: dict[str, Comparison]) -> str:
             lines = _multimnist()
         elif word == "calibration":
             lines = _calibration(found)
+        elif word == "ldam":
+            lines = _single_label()
         elif word == "recommended":
             lines = _differences(found, (RECOMMENDED,), (*MEASURES, *RANKING))
         else:
@@ -194,6 +196,16 @@ def _calibration(found: dict[str, Comparison]) -> Iterator[str]:
     yield _line("---", *("---:" for _ in rows))
     for name, comparison in found.items():
         yield _line(name, *(_mean(comparison, *row, "ece") for row in rows))
+
+
+def _single_label() -> Iterator[str]:
+    """Error rates on long-tailed CIFAR-10, a line for each method."""
+    comparison = Comparison.from_json(_result("cifar10-lt-cnn", "compare")["comparison"])
+    yield _line("error", "mean over classes", "rarest third", "most frequent third")
+    yield _line("---", "---:", "---:", "---:")
+    for method in comparison.methods:
+        metrics = ("error_balanced", "error_tail", "error_head")
+        yield _line(f"`{method.name}`", *(_mean(comparison, method.name, PLAIN, each) for each in metrics))
 
 
 def _with(decision: Decision) -> str:
