@@ -6,6 +6,7 @@ Writes README.md beside this file, and in the documents the parts between `<!-- 
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -116,12 +117,11 @@ def _sets(found: dict[str, Comparison]) -> Iterator[str]:
 
 
 def _targets() -> Iterator[str]:
-    """A link to each table and figure of the paper that was made."""
+    """A link to each table and figure of the paper that was made, and to all measures of the same runs."""
     for path in sorted(HERE.glob("*/*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        if "target" in result:
-            place = path.relative_to(HERE).with_suffix(".md")
-            yield f"- [{result['title']}]({place}), in `{path.parent.name}`"
+        if path.parent.name != "compare":
+            title = _result(path.parent.name, path.stem).get("title", "All measures")
+            yield f"- [{title}]({path.relative_to(HERE).with_suffix('.md')}), in `{path.parent.name}`"
 
 
 def _lines(found: dict[str, Comparison], metric: str, decision: Decision) -> Iterator[str]:
@@ -154,22 +154,25 @@ def filled(document: str, found: dict[str, Comparison]) -> str:
     """A document with its measured parts as they are now."""
 
     def part(match: re.Match[str]) -> str:
-        word = match[1]
-        if word == "in short":
-            lines = _in_short(found)
-        elif word == "multimnist":
-            lines = _multimnist()
-        elif word == "calibration":
-            lines = _calibration(found)
-        elif word == "ldam":
-            lines = _single_label()
-        elif word == "recommended":
-            lines = _differences(found, (RECOMMENDED,), (*MEASURES, *RANKING))
-        else:
-            lines = _differences(found, CARDS[word], MEASURES)
-        return f"<!-- measured: {word} -->\n" + "\n".join(lines) + "\n<!-- end -->"
+        return f"{match[1]}\n" + "\n".join(_block(match[2], found)) + "\n<!-- end -->"
 
-    return re.sub(r"<!-- measured: ([\w ]+) -->.*?<!-- end -->", part, document, flags=re.DOTALL)
+    return re.sub(r"(<!-- measured: ([\w ]+) -->).*?<!-- end -->", part, document, flags=re.DOTALL)
+
+
+def _block(word: str, found: dict[str, Comparison]) -> Iterator[str]:
+    match word:
+        case "in short":
+            return _in_short(found)
+        case "multimnist":
+            return _multimnist()
+        case "calibration":
+            return _calibration(found)
+        case "ldam":
+            return _single_label()
+        case "recommended":
+            return _differences(found, (RECOMMENDED,), (*MEASURES, *RANKING))
+        case _:
+            return _differences(found, CARDS[word], MEASURES)
 
 
 def _in_short(found: dict[str, Comparison]) -> Iterator[str]:
@@ -221,7 +224,7 @@ def _multimnist() -> Iterator[str]:
     )
     yield _line("---", *("---:" for _ in range(6)))
     folders = sorted(path.parent.name for path in HERE.glob("multimnist*/table1.json"))
-    for method in ("bce", "plm", "plm:adapt=rate", RECOMMENDED):
+    for method in ("bce", "plm", RECOMMENDED):
         for place, key in (("multimnist", "paper"), *((folder, "mean") for folder in folders)):
             cells = _reproduced(place, "table1", columns).get(method, [])
             if any(cell[key] is not None for cell in cells):
@@ -237,6 +240,7 @@ def _reproduced(folder: str, target: str, columns: tuple[str, ...]) -> dict[str,
     return {row["label"]: [row["cells"][place] for place in places] for row in table["rows"]}
 
 
+@functools.cache
 def _result(folder: str, target: str) -> dict[str, Any]:
     result: dict[str, Any] = json.loads((HERE / folder / f"{target}.json").read_text(encoding="utf-8"))
     return result
