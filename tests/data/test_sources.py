@@ -86,8 +86,6 @@ def test_the_labels_that_an_xml_file_names_are_part_of_the_data(tmp_path: Path) 
 
     sources = [source(*names) for names in ("cd", "dc", "bc", "bd")]
     assert all(sources[i] != sources[k] for i in range(4) for k in range(i))
-    # The last attributes in their order, as is Mulan's habit, are told by their number.
-    assert "class_names" not in sources[0]
 
 
 def paint(folder: Path, *, first: int = 0) -> Path:

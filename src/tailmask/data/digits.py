@@ -78,7 +78,7 @@ def load_digits(options: DataOptions) -> Dataset:
             "name": "digits",
             "data_seed": options.data_seed,
             "digest": digest(train_pixels, validation_pixels, test_pixels),
-            **({"validation": False} if options.validation == 0 else {}),
+            "validation": options.validation != 0,
         },
     )
 

@@ -40,7 +40,6 @@ class Labels:
     classes: tuple[str, ...]
     targets: Tensor | csr_array
     open: bool = False  # whether the classes are just the tags that were found: other files may have more
-    named_beside: bool = False  # whether a second file says which classes there are, and in which order
     notes: tuple[str, ...] = ()  # what a user should know about how they were taken
 
     def __len__(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from xml.parsers import expat
 
@@ -32,8 +31,7 @@ def read_mulan(path: Path, options: DataOptions) -> tuple[ArrayRows, Labels]:
     """
     file = Arff(path)
     names = [attribute.name for attribute in file.attributes]
-    xml = _xml_beside(path) if options.labels is None else None
-    classes = check_classes(_label_names(file, names, options.labels, xml), path)
+    classes = check_classes(_label_names(file, names, options.labels), path)
     absent = [name for name in classes if name not in names]
     if absent:
         raise UserError(f"{path} has no attribute for the labels {listing(absent)}")
@@ -42,10 +40,7 @@ def read_mulan(path: Path, options: DataOptions) -> tuple[ArrayRows, Labels]:
     targets = array("b")
     values = read_features(file, features, _noting_labels(file, columns, targets))
     matrix = np.array(targets, dtype=np.int8).reshape(-1, len(classes))
-    labels = labels_from_matrix(matrix, classes, path)
-    # Most XML files name the last attributes in their order, as which their number tells them already.
-    beside = xml is not None and list(classes) != names[-len(classes) :]
-    return ArrayRows(values, names=features), replace(labels, named_beside=beside)
+    return ArrayRows(values, names=features), labels_from_matrix(matrix, classes, path)
 
 
 def official_test_file(path: Path) -> Path | None:
@@ -78,9 +73,10 @@ def read_label_names(path: Path) -> list[str]:
     return names
 
 
-def _label_names(file: Arff, names: list[str], patterns: str | None, xml: Path | None) -> list[str]:
+def _label_names(file: Arff, names: list[str], patterns: str | None) -> list[str]:
     if patterns is not None:
         return matching_columns(patterns, names, file.path)
+    xml = _xml_beside(file.path)
     if xml is not None:
         return read_label_names(xml)
     match = _MEKA_LABELS.search(file.relation)

@@ -209,12 +209,11 @@ def _source(path: Path, parts: dict[str, _Part], options: DataOptions) -> dict[s
         if field.name not in _PLACES and getattr(options, field.name) != field.default
     }
     digests = {part.path: _digests(part) for part in parts.values()}
-    beside = options.classes is not None or train.labels.named_beside
     return {
         "name": path.name,  # not where it is: the same file elsewhere is the same data
         "options": chosen,
         "classes": len(train.labels.classes),
-        **({"class_names": text_digest(train.labels.classes)} if beside else {}),
+        "class_names": text_digest(train.labels.classes),  # which a second file may give, in any order
         "splits": {
             name: {
                 "file": part.path.name,
