@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytorch_lightning
 import torch
-from test_lightning import BATCH_SIZE, NUM_BATCHES, ResumableLoader, make_data, make_module
+from small_fits import BATCH_SIZE, NUM_BATCHES, ResumableLoader, make_data, make_module
 
 from tailmask.integrations.lightning import PLMCallback
 
