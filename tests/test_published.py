@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,24 +37,22 @@ def test_the_page_is_what_the_json_renders_to(path: Path) -> None:
     assert not re.search(r'"/|[ =]/\w', json.dumps(result)), "a path of the machine that made it"
 
 
-@pytest.fixture(scope="module")
-def overview() -> Any:
-    spec = importlib.util.spec_from_file_location("overview", RESULTS / "overview.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """The scripts in results/, by their names; they import each other from there."""
+    monkeypatch.syspath_prepend(str(RESULTS))
+    return importlib.import_module
 
 
-def test_the_overview_is_of_the_comparisons_that_there_are(overview: Any) -> None:
-    found = overview.comparisons(RESULTS / "compare")
-    assert (RESULTS / "README.md").read_text(encoding="utf-8") == overview.render(found)
+def test_the_overview_is_of_the_comparisons_that_there_are(scripts: Callable[[str], Any]) -> None:
+    found = scripts("published").comparisons(RESULTS / "compare")
+    assert (RESULTS / "README.md").read_text(encoding="utf-8") == scripts("overview").render(found)
 
 
-def test_documents_tell_what_was_measured(overview: Any) -> None:
-    found = overview.comparisons(RESULTS / "compare")
-    for path in overview.DOCUMENTS:
+def test_documents_tell_what_was_measured(scripts: Callable[[str], Any]) -> None:
+    found = scripts("published").comparisons(RESULTS / "compare")
+    documents = scripts("documents")
+    for path in documents.PATHS:
         text = path.read_text(encoding="utf-8")
         assert "<!-- measured: " in text
-        assert text == overview.filled(text, found), f"run python results/overview.py: {path.name} is behind"
+        assert text == documents.filled(text, found), f"run python results/overview.py: {path.name} is behind"

@@ -1,0 +1,177 @@
+"""The parts of the documents that tell what was measured.
+
+They stand between `<!-- measured: WORD -->` and `<!-- end -->`; overview.py fills them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from published import HERE, PLAIN, SHIFTED, TUNED, measured, reproduced, result, table_line
+
+from tailmask.analysis.comparison import Comparison
+from tailmask.analysis.outputs import Decision
+from tailmask.analysis.verdict import points
+from tailmask.method import RECOMMENDED
+
+PATHS = tuple(
+    HERE.parent / name
+    for name in ("README.md", "docs/methods.md", "docs/thresholds.md", "docs/when-plm-helps.md")
+)
+
+# Label, measure, decision, and the decision of `bce` that it is held against
+Measure = tuple[str, str, Decision, Decision]
+MEASURES: tuple[Measure, ...] = (
+    ("F1", "f1", PLAIN, PLAIN),
+    ("F1, rarest third", "f1_tail", PLAIN, PLAIN),
+    ("F1, thresholds tuned for both", "f1", TUNED, TUNED),
+    ("nDCG@3", "ndcg_at_3", PLAIN, PLAIN),
+)
+RANKING: tuple[Measure, ...] = (
+    ("nDCG@3, prior shift", "ndcg_at_3", SHIFTED, PLAIN),
+    ("mAP", "ap", PLAIN, PLAIN),
+    ("exact match", "exact_match", PLAIN, PLAIN),
+)
+
+# Of the card of a word, the methods that show what it does
+CARDS: dict[str, tuple[str, ...]] = {
+    "plm": ("plm", "plm:expected=true", "plm:adapt=rate"),
+    "bce": ("bce:pos_power=1",),
+    "focal": ("focal", "plm+focal"),
+    "asl": ("asl", "plm+asl", "plm:adapt=rate+asl"),
+    "hill": ("hill",),
+    "db": ("db",),
+    "cb": ("bce+cb",),
+    "undersample": ("bce+undersample", "bce+classaware"),
+}
+
+
+def filled(document: str, found: dict[str, Comparison]) -> str:
+    """A document with its measured parts as they are now."""
+
+    def part(match: re.Match[str]) -> str:
+        return f"{match[1]}\n" + "\n".join(_block(match[2], found)) + "\n<!-- end -->"
+
+    return re.sub(r"(<!-- measured: ([\w ]+) -->).*?<!-- end -->", part, document, flags=re.DOTALL)
+
+
+def _block(word: str, found: dict[str, Comparison]) -> Iterator[str]:
+    match word:
+        case "in short":
+            return _in_short(found)
+        case "multimnist":
+            return _multimnist()
+        case "calibration":
+            return _calibration(found)
+        case "ldam":
+            return _single_label()
+        case "recommended":
+            return _differences(found, (RECOMMENDED,), (*MEASURES, *RANKING))
+        case _:
+            return _differences(found, CARDS[word], MEASURES)
+
+
+def _in_short(found: dict[str, Comparison]) -> Iterator[str]:
+    """F1 over all classes and over the rarest third, a line for each set; of the paper's, its own beside."""
+    rows = [("bce", PLAIN), ("bce", TUNED), ("asl", PLAIN), ("plm", PLAIN), (RECOMMENDED, PLAIN)]
+    yield table_line("F1 over all classes, over the rarest third", *(f"`{m}`{_with(d)}" for m, d in rows))
+    yield table_line("---", *("---" for _ in rows))
+    for name, comparison in found.items():
+        cells = ([_mean(comparison, *row, metric) for metric in ("f1", "f1_tail")] for row in rows)
+        yield table_line(name, *map(", ".join, cells))
+    cells_of = reproduced("multimnist", "table1", ("F1", "F1 K=3"))
+    for label, key in (("MultiMNIST, 90 epochs; 3 rarest", "mean"), ("MultiMNIST in the paper", "paper")):
+        texts = (_texts(cells_of.get(m, []), key) if d == PLAIN else [] for m, d in rows)
+        yield table_line(label, *map(", ".join, texts))
+
+
+def _calibration(found: dict[str, Comparison]) -> Iterator[str]:
+    """Calibration error, a line for each set."""
+    rows = [
+        *(("bce", PLAIN), ("plm", PLAIN), ("plm", SHIFTED)),
+        *((RECOMMENDED, PLAIN), (RECOMMENDED, SHIFTED), ("asl", PLAIN)),
+    ]
+    yield table_line("calibration error", *(f"`{m}`{_with(d)}" for m, d in rows))
+    yield table_line("---", *("---:" for _ in rows))
+    for name, comparison in found.items():
+        yield table_line(name, *(_mean(comparison, *row, "ece") for row in rows))
+
+
+def _single_label() -> Iterator[str]:
+    """Error rates on long-tailed CIFAR-10, a line for each method."""
+    comparison = Comparison.from_json(result("cifar10-lt-cnn", "compare")["comparison"])
+    yield table_line("error", "mean over classes", "rarest third", "most frequent third")
+    yield table_line("---", "---:", "---:", "---:")
+    for method in comparison.methods:
+        metrics = ("error_balanced", "error_tail", "error_head")
+        yield table_line(
+            f"`{method.name}`", *(_mean(comparison, method.name, PLAIN, each) for each in metrics)
+        )
+
+
+def _with(decision: Decision) -> str:
+    return "" if decision == PLAIN else f", {decision}"
+
+
+def _multimnist() -> Iterator[str]:
+    """The paper's Table 1 for plain cross-entropy and PLM, a line for each setting that was measured."""
+    columns = ("F1", "F1 K=3", "Recall K=3", "Exact match")
+    yield table_line(
+        *("", "seeds", "F1", "F1, 3 rarest", "recall, 3 rarest", "exact match"),
+        "ratio of digit 0, of 9, at the end",
+    )
+    yield table_line("---", *("---:" for _ in range(6)))
+    folders = sorted(path.parent.name for path in HERE.glob("multimnist*/table1.json"))
+    for method in ("bce", "plm", RECOMMENDED):
+        for place, key in (("multimnist", "paper"), *((folder, "mean") for folder in folders)):
+            cells = reproduced(place, "table1", columns).get(method, [])
+            if any(cell[key] is not None for cell in cells):
+                where, seeds = ("in the paper", "") if key == "paper" else (_setting(place), cells[0]["n"])
+                ratios = _end_ratios(place, key) if method == "plm" else ""
+                yield table_line(f"`{method}`, {where}", str(seeds), *_texts(cells, key), ratios)
+
+
+def _texts(cells: list[dict[str, Any]], key: str) -> list[str]:
+    return ["" if cell[key] is None else f"{cell[key]:.2f}" for cell in cells]
+
+
+def _setting(folder: str) -> str:
+    setting = result(folder, "table1")["settings"][0]
+    epochs = f"{setting['trained_epochs']} epochs"
+    return f"{epochs}, shifts drawn anew" if setting["options"].get("fresh_shifts") else epochs
+
+
+def _end_ratios(folder: str, key: str) -> str:
+    epochs = result(folder, "figure2")["settings"][0]["trained_epochs"]
+    ratio_of = reproduced(folder, "figure2", (f"Epoch {epochs}",))
+    return ", ".join(f"{ratio_of[digit][0][key]:.3f}" for digit in "09")
+
+
+def _differences(
+    found: dict[str, Comparison], methods: tuple[str, ...], measures: tuple[Measure, ...]
+) -> Iterator[str]:
+    """Differences to `bce`, a column for each set."""
+    alone = len(methods) == 1
+    yield table_line(f"`{methods[0]}` over `bce`" if alone else "points over `bce`", *found)
+    yield table_line("---", *("---:" for _ in found))
+    for method in measured(found, methods):
+        for label, metric, decision, reference in measures:
+            cells = (_difference(each, method, metric, decision, reference) for each in found.values())
+            yield table_line(label if alone else f"`{method}`: {label}", *cells)
+
+
+def _mean(comparison: Comparison, method: str, decision: Decision, metric: str) -> str:
+    row = comparison.row(method, metric, decision)
+    return "" if row is None else f"{100 * row.mean:.1f}"
+
+
+def _difference(
+    comparison: Comparison, method: str, metric: str, decision: Decision, reference: Decision
+) -> str:
+    difference = comparison.difference(method, metric, decision=decision, reference=reference)
+    if difference is None:
+        return ""
+    text = points(difference.mean)
+    return f"**{text}**" if difference.effect else text
