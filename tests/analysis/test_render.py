@@ -15,6 +15,7 @@ from tailmask.analysis import Comparison, compare_runs
 from tailmask.analysis.measures import describe, headline, ordered
 from tailmask.analysis.render import CSV_COLUMNS, MARKDOWN_MARK, footnote, to_csv, to_markdown
 from tailmask.analysis.terminal import print_comparison
+from tailmask.analysis.verdict import points
 
 HOSTILE = ("<script>alert(1)</script>", "a|b", "[red]x[/red]", "\x1b[2J*bold*")
 
@@ -78,6 +79,27 @@ def test_markdown_has_the_verdict_the_tables_and_no_live_names(comparison: Compa
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text or "a\\|b" in text
     rows = [line for line in text.splitlines() if line.startswith("| Precision")]
     assert rows[0].count("|") - rows[0].count("\\|") == 3
+
+
+def test_methods_with_tuned_thresholds_are_held_against_a_baseline_that_has_them_too(
+    comparison: Comparison,
+) -> None:
+    both = comparison.difference("plm", "f1", decision="tuned thresholds", reference="tuned thresholds")
+    alone = comparison.difference("bce", "f1", decision="tuned thresholds")
+    unequal = comparison.difference("plm", "f1", decision="tuned thresholds")
+    assert both is not None
+    assert alone is not None
+    assert unequal is not None
+    shown = [f"{points(each.mean)} [{points(each.low)}, {points(each.high)}]" for each in (both, alone)]
+    assert shown[0] != f"{points(unequal.mean)} [{points(unequal.low)}, {points(unequal.high)}]"
+    lines = [line.strip() for line in printed(comparison, width=200).splitlines()]
+    (own,) = (line for line in lines if line.startswith("plm + tuned thresholds"))
+    (base,) = (line for line in lines if line.startswith("bce + tuned thresholds"))
+    assert own.endswith(shown[0])
+    assert base.endswith(shown[1])
+    text = to_markdown(comparison)
+    tuned = text[text.index("## The same with thresholds tuned for both") :]
+    assert f"{points(both.mean, digits=2)} [" in next(line for line in tuned.splitlines() if "| F1 |" in line)
 
 
 def test_terminal_shows_names_as_they_are(comparison: Comparison) -> None:

@@ -157,6 +157,17 @@ class Comparison:
         """One paired difference; None where there is none."""
         return self._differences.get((method, decision, reference, metric))
 
+    def like_for_like(self, method: str, metric: str, decision: Decision = "default") -> Difference | None:
+        """The difference to the baseline decided in the same way if it can be, else to its plain decisions.
+
+        So a method with tuned thresholds is not credited with what they give the baseline as well; the
+        baseline's own row with them says how much that is.
+        """
+        reference: Decision = "default"
+        if method != self.baseline and self.row(self.baseline, metric, decision) is not None:
+            reference = decision
+        return self.difference(method, metric, decision=decision, reference=reference)
+
     def gains(self, method: str, *, number: int = 5) -> tuple[list[ClassGain], list[ClassGain]]:
         """The classes that gained most and those that lost most, the greatest change first.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tailmask.analysis.comparison import ClassGain, Comparison, Difference, Row, row_name
 from tailmask.analysis.measures import describe
+from tailmask.analysis.outputs import Decision
 from tailmask.analysis.verdict import interval_text, points
 from tailmask.markdown import escape, markdown_table
 from tailmask.method import RECOMMENDED
@@ -67,16 +68,30 @@ def to_markdown(comparison: Comparison) -> str:
     parts += ["## Measures, in %, mean ± deviation over seeds", markdown_table([["method", *labels], *rows])]
     others = [method.name for method in comparison.methods[1:]]
     if comparison.differences and others:
-        rows = [
-            [label, *(_difference_text(comparison.difference(name, metric)) for name in others)]
-            for metric, label in zip(names, labels, strict=True)
-        ]
-        base = escape(comparison.baseline)
-        table = markdown_table([["", *others], *rows])
-        parts += [f"## Difference to {base}, in points, with 95 % intervals", table]
-        parts += [escape(footnote(comparison))]
+        parts += [*_differences(comparison, others), escape(footnote(comparison))]
         parts += _class_sections(comparison, others)
     return "\n\n".join(parts) + "\n"
+
+
+_HEADINGS: dict[Decision, str] = {
+    "default": "Difference to {}, in points, with 95 % intervals",
+    "tuned thresholds": "The same with thresholds tuned for both",
+    "prior shift": "The same with the prior shift, to {} without",
+}
+
+
+def _differences(comparison: Comparison, methods: Sequence[str]) -> Iterator[str]:
+    """For each way to decide, a heading and a table of the methods that can: a line for each measure."""
+    for decision, heading in _HEADINGS.items():
+        able = [name for name in methods if (name, decision) in comparison.row_keys]
+        rows = [
+            [describe(metric).heading]
+            + [_difference_text(comparison.like_for_like(name, metric, decision)) for name in able]
+            for metric in comparison.headline
+        ]
+        if able:
+            yield f"## {heading.format(escape(comparison.baseline))}"
+            yield markdown_table([["", *able], *rows])
 
 
 def footnote(comparison: Comparison) -> str:
@@ -87,6 +102,8 @@ def footnote(comparison: Comparison) -> str:
         f"Seeds: {seeds}. {comparison.num_test} test samples.{budget} Intervals are over test samples and "
         "seeds, for each measure by itself: about one in twenty leaves out zero by chance alone."
     )
+    if any(decision == "tuned thresholds" for _, decision in comparison.row_keys):
+        text += f" Methods with tuned thresholds are compared with {comparison.baseline} that has them too."
     if not all(describe(metric).higher_is_better for metric in comparison.headline):
         text += " ↓: lower is better."
     if any(method.name == RECOMMENDED for method in comparison.methods):

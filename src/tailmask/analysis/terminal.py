@@ -73,7 +73,7 @@ def _methods_down(comparison: Comparison, keys: Sequence[tuple[str, Decision]], 
     table.add_column(_text(difference_name), justify="right", no_wrap=True)
     for method, decision in keys:
         means = [_text(mean_text(comparison.row(method, name, decision))) for name in names]
-        difference = _difference(comparison.difference(method, whole, decision=decision))
+        difference = _difference(comparison.like_for_like(method, whole, decision))
         table.add_row(_text(row_name(method, decision)), *means, difference)
     return table
 

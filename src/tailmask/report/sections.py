@@ -118,7 +118,7 @@ def comparison_table(comparison: Comparison) -> tuple[list[str], list[Line]]:
             row_name(method, decision),
             [
                 _cell(
-                    comparison.difference(method, name, decision=decision),
+                    comparison.like_for_like(method, name, decision),
                     mean_text(comparison.row(method, name, decision)),
                 )
                 for name in names
