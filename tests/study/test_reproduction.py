@@ -110,6 +110,22 @@ def test_markdown_is_what_the_json_renders_to(make, tmp_path, target):
     assert path.with_suffix(".svg").exists() == target.startswith("figure") == (made.figure is not None)
 
 
+def test_the_page_names_the_commits_that_trained_where_another_made_the_tables(make, tmp_path):
+    add_runs(tmp_path, "table1", methods=("bce", "plm"))
+    content = make("table1").result | {"commit": "a" * 40}
+    trained = ["a" * 40, "a" * 40]
+    assert "; runs:" not in _commit_line(content, trained)
+    trained[1] = "b" * 40
+    assert _commit_line(content, trained).endswith(f"{'a' * 40}; runs: 1 by aaaaaaaaaa, 1 by bbbbbbbbbb")
+    assert _commit_line(content, [None, None]).endswith("; runs: 2 by an unknown one")
+
+
+def _commit_line(content, trained):
+    runs = [run | {"commit": commit} for run, commit in zip(content["runs"], trained, strict=True)]
+    (line,) = (x for x in render_markdown(content | {"runs": runs}).splitlines() if x.startswith("- Commit"))
+    return line
+
+
 def test_what_is_computed_from_other_cells_leaves_the_number_of_runs_to_the_row():
     cells = [{"paper": None, "mean": mean, "std": None, "n": n} for mean, n in ((1.0, 3), (2.5, 3), (1.5, 0))]
     table = {"label": "Class", "columns": ["bce", "plm", "Gain"], "digits": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from tailmask.errors import UserError
@@ -90,7 +91,7 @@ def _provenance(result: dict[str, Any]) -> str:
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
     lines = [
         f"- Command: `{result['command'] or 'none, by a call from Python'}`",
-        f"- Commit: {result['commit'] or 'unknown, not of a checkout'}",
+        f"- Commit: {result['commit'] or 'unknown, not of a checkout'}{_trained_by(result)}",
         f"- Machine: {machine['cpu']}, {machine['cores']} cores, {machine['system']}",
         f"- Versions: {listed}",
     ]
@@ -100,6 +101,18 @@ def _provenance(result: dict[str, Any]) -> str:
         lines.append(f"- Seeds: {seeds}; runs: {len(result['runs'])}, which trained for {time}")
     lines += [f"- Setting: {_setting(setting)}" for setting in result["settings"]]
     return "\n".join(lines)
+
+
+def _trained_by(result: dict[str, Any]) -> str:
+    """The commits that trained the runs, where they are not the one that made the tables."""
+    trained = Counter(run["commit"] for run in result["runs"])
+    if set(trained) <= {result["commit"]}:
+        return ""
+    parts = (
+        f"{number} by {commit[:10] if commit else 'an unknown one'}"
+        for commit, number in trained.most_common()
+    )
+    return f"; runs: {', '.join(parts)}"
 
 
 def _duration(seconds: float) -> str:
