@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import struct
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tailmask.data.bit_depth import to_eight_bits
 from tailmask.data.images import normalize_images
 from tailmask.errors import UserError, require
 
-__all__ = ["FORMATS", "SUFFIXES", "ImageFiles", "check_paths", "decode", "packed"]
+__all__ = ["FORMATS", "SUFFIXES", "ImageFiles", "check_paths", "decode", "opened", "packed"]
 
 _NOT_DECODED = (OSError, SyntaxError, ValueError, EOFError, struct.error, MemoryError, ArithmeticError)
 
 # Pillow would open more, some of it with the help of other programs.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+_ORIENTATION = 274  # the tag of EXIF
+# What makes an image upright, by its orientation; those from 5 on lie on a side.
+_TURNS = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
 
 # What to cut out of an image, in pixels: left, top, right, bottom.
 Box: TypeAlias = tuple[float, float, float, float]
@@ -73,32 +87,56 @@ class ImageFiles:
         return pixels[:, ::-1] if self.flip and draws[4] < 0.5 else pixels
 
 
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """An image file opened by Pillow; what cannot be decoded, here or in the block, is a `UserError`."""
+    pillow = require("PIL.Image", extra="cli")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
+            with pillow.open(path, formats=FORMATS) as image:
+                yield image
+    except UserError:
+        raise
+    except (*_NOT_DECODED, pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise UserError(f"{path} cannot be decoded as an image ({reason})") from error
+
+
 def decode(
     path: Path, shape: tuple[int, int, int], *, choose_box: Callable[[tuple[int, int]], Box] | None = None
 ) -> NDArray[np.uint8]:
     """Pixels (height, width, channels) of what is in the middle of an image file, or in a box of choice.
 
-    `choose_box` gets the image's width and height.
+    `choose_box` gets the image's width and height. Photographs are turned as their EXIF data say.
     """
     pillow = require("PIL.Image", extra="cli")
     channels, height, width = shape
     mode = {1: "L", 3: "RGB", 4: "RGBA"}[channels]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pillow.DecompressionBombWarning)
-            with pillow.open(path, formats=FORMATS) as image:
-                full = image.size
-                box = _middle(full, width / height) if choose_box is None else choose_box(full)
-                # `draft` has a JPEG decoded at ½, ¼ or ⅛ of its size where that is still enough.
-                enough = (full[0] * width / (box[2] - box[0]), full[1] * height / (box[3] - box[1]))
-                image.draft(None if mode == "RGBA" else mode, (math.ceil(enough[0]), math.ceil(enough[1])))
-                across, down = image.size[0] / full[0], image.size[1] / full[1]
-                box = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
-                image = image.convert(mode).resize((width, height), pillow.Resampling.BILINEAR, box=box)
-                return np.asarray(image, dtype=np.uint8).reshape(height, width, channels)
-    except (*_NOT_DECODED, pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise UserError(f"{path} cannot be decoded as an image ({reason})") from error
+    with opened(path) as image:
+        orientation = _orientation(image)
+        sides = slice(None, None, -1 if orientation >= 5 else 1)
+        full = image.size[sides]
+        box = _middle(full, width / height) if choose_box is None else choose_box(full)
+        # `draft` has a JPEG decoded at ½, ¼ or ⅛ of its size where that is still enough.
+        enough = (full[0] * width / (box[2] - box[0]), full[1] * height / (box[3] - box[1]))
+        image.draft(None if mode == "RGBA" else mode, (math.ceil(enough[0]), math.ceil(enough[1]))[sides])
+        image = to_eight_bits(image, path)
+        if orientation != 1:
+            image = image.transpose(pillow.Transpose[_TURNS[orientation]])
+        across, down = image.size[0] / full[0], image.size[1] / full[1]
+        box = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
+        image = image.convert(mode).resize((width, height), pillow.Resampling.BILINEAR, box=box)
+        return np.asarray(image, dtype=np.uint8).reshape(height, width, channels)
+
+
+def _orientation(image: Any) -> int:
+    """The orientation that EXIF data give an image, 1 where it is upright."""
+    if image.format == "TIFF":
+        image.load()  # Pillow turns these, and these only, by itself
+        return 1
+    orientation = image.getexif().get(_ORIENTATION)
+    return orientation if orientation in _TURNS else 1
 
 
 def _middle(size: tuple[int, int], aspect: float) -> Box:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tailmask.data.bit_depth import range_note
 from tailmask.data.digest import digest
 from tailmask.data.frames import TABLES, read_frame
 from tailmask.data.image_encoder import ImageEncoder
-from tailmask.data.image_files import FORMATS, SUFFIXES, ImageFiles, check_paths, packed
+from tailmask.data.image_files import SUFFIXES, ImageFiles, check_paths, opened, packed
 from tailmask.data.labels import Labels, labels_from_tags, read_classes
 from tailmask.data.options import DataOptions
-from tailmask.errors import UserError, require
+from tailmask.errors import UserError
 
 __all__ = ["MEAN", "STD", "FileRows", "file_rows", "listed_images", "read_list", "read_list_lines"]
 
@@ -73,8 +74,12 @@ class FileRows:
         return digest(packed(self.names), sizes, *contents)
 
     def notes(self, encoder: ImageEncoder) -> list[str]:
-        """The size that images are scaled to."""
-        return [f"images are scaled to {encoder.height}×{encoder.width} pixels"]
+        """The size that images are scaled to, and whether the first one is all but black."""
+        notes = [f"images are scaled to {encoder.height}×{encoder.width} pixels"]
+        # Of one that does not decode, the first batch tells.
+        with contextlib.suppress(UserError), opened(self.folder / self.names[0]) as image:
+            notes += filter(None, [range_note(image)])
+        return notes
 
 
 def file_rows(path: Path, names: Sequence[str], options: DataOptions) -> FileRows:
@@ -132,9 +137,5 @@ def listed_images(path: Path) -> list[Path]:
 
 
 def _side(path: Path) -> int:
-    pillow: Any = require("PIL.Image", extra="cli")
-    try:
-        with pillow.open(path, formats=FORMATS) as image:
-            return int(min(*image.size, LARGEST_SIDE))
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
-        raise UserError(f"{path} cannot be decoded as an image ({error})") from error
+    with opened(path) as image:
+        return int(min(*image.size, LARGEST_SIDE))
