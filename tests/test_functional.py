@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import reference
+from second_device import second_device
 from tailmask import functional
 
 ratios = hnp.arrays(np.float32, st.integers(1, 12), elements=st.floats(0.0009765625, 1000, width=32))
@@ -101,6 +102,15 @@ class TestDraw:
         finally:
             torch.set_default_dtype(torch.float32)
 
+    @pytest.mark.parametrize("size", [100, 2**15])
+    def test_a_generator_on_another_device_than_the_probabilities(self, size):
+        keep = torch.full((size,), 0.5)
+        mask = functional.draw(keep.to(second_device()), torch.Generator().manual_seed(7))
+        assert mask.device == second_device()
+        assert set(mask.cpu().unique().tolist()) == {0.0, 1.0}
+        again = functional.draw(keep.to(second_device()), torch.Generator().manual_seed(7))
+        assert torch.equal(mask.cpu(), again.cpu())
+
     def test_entries_are_independent(self):
         mask = functional.draw(torch.full((20000, 8), 0.5)).numpy()
         correlation = np.corrcoef(mask.T)
@@ -159,6 +169,36 @@ class TestHistogram:
                 functional.histogram(probabilities, targets, 10, known=mask),
             )
 
+    @pytest.mark.parametrize("path", ["host", "compiling", "device"])
+    @pytest.mark.parametrize(
+        ("dtype", "unknown"),
+        [
+            (torch.int8, -1),
+            (torch.int64, -1),
+            (torch.uint8, 255),
+            (torch.bool, True),
+            (torch.float32, torch.nan),
+            (torch.float32, -1.0),
+            (torch.float64, 1e30),
+            (torch.bfloat16, torch.nan),
+        ],
+    )
+    def test_what_is_not_known_may_be_anything(self, monkeypatch, path, dtype, unknown):
+        probabilities, labels = torch.rand(40, 6), torch.rand(40, 6) < 0.2
+        known = torch.rand(40, 6) < 0.8
+        expected = reference.histogram(probabilities.numpy(), labels.numpy(), 10, known.numpy())
+        holes = torch.tensor([torch.nan, torch.inf, -torch.inf, -3.0, 7.0]).repeat(8).unsqueeze(1)
+        probabilities = probabilities.where(known, holes)
+        targets = labels.to(dtype).masked_fill(~known, unknown)
+        if path == "compiling":
+            monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+        if path == "device":
+            probabilities, targets, known = (
+                each.to(second_device()) for each in (probabilities, targets, known)
+            )
+        counts = functional.histogram(probabilities, targets, 10, known=known)
+        np.testing.assert_array_equal(counts.cpu(), expected)
+
 
 class TestDivergence:
     @given(count_tables)
@@ -177,6 +217,17 @@ class TestDivergence:
         negative, positive = functional.divergence(counts)[:, 0]
         assert negative == 0
         assert positive.isnan()
+
+    @pytest.mark.parametrize("gap", [functional.divergence, functional.divergence_gap, functional.rate_gap])
+    @pytest.mark.parametrize("default", [torch.float16, torch.float64])
+    def test_is_float32_whatever_the_default(self, gap, default):
+        counts = torch.randint(1_000_000, (2, 5, 10))
+        expected = gap(counts)
+        torch.set_default_dtype(default)
+        try:
+            assert torch.equal(gap(counts), expected)
+        finally:
+            torch.set_default_dtype(torch.float32)
 
 
 class TestNormalize:

@@ -79,7 +79,8 @@ def keep_probability(class_ratio: Tensor, target_ratio: Tensor) -> Tensor:
 def draw(keep: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Mask g of zeros and ones: each entry is one with the probability that `keep` gives it (Eq. 3).
 
-    The mask has the dtype of `keep`, to be multiplied with a loss.
+    The mask has the dtype and the device of `keep`, to be multiplied with a loss; a generator may be on
+    another device.
 
     >>> draw(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
     tensor([[1., 0.],
@@ -94,7 +95,8 @@ def _uniform(like: Tensor, generator: torch.Generator | None) -> Tensor:
     if torch.compiler.is_compiling() or not like.is_cpu or like.dtype != torch.float32 or size < 2**14:
         if generator is None:
             return torch.rand_like(like)
-        return torch.rand(like.shape, generator=generator, dtype=like.dtype, device=like.device)
+        drawn = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=generator.device)
+        return drawn.to(like.device)
     # A third of torch.rand's cost: 16 random bits an entry, the lowest 8 shared by all of them.
     words = torch.empty(size // 4 + 1, dtype=torch.int64)
     words.random_(-(2**63), None, generator=generator)  # all 64 bits
@@ -110,8 +112,8 @@ def histogram(
 
     `counts[1, c]` bins the outputs for class c where it is present (the set Ŝ⁺ of the paper), `counts[0, c]`
     where it is absent. Soft targets count by their side of 0.5. `known`, a boolean tensor of the targets'
-    shape, leaves out the labels where it is False; None counts all of them. Histograms of two batches add up
-    to the histogram of both.
+    shape, leaves out the labels where it is False, whatever probability and target stand there; None counts
+    all of them. Histograms of two batches add up to the histogram of both.
 
     The paper's toy example:
 
@@ -135,7 +137,10 @@ def histogram(
         return torch.bincount(index, minlength=2 * size).view(2, num_classes, num_bins)
     offsets = torch.arange(0, size, num_bins, device=probabilities.device)
     index = bins.long().add_(offsets).add_(targets, alpha=size)
-    counted = torch.ones_like(index) if known is None else known.long()
+    if known is None:
+        counted = torch.ones_like(index)
+    else:  # what is left out still needs a place, to add nothing to
+        index, counted = index.where(known, 0), known.long()
     counts = torch.zeros(2 * size, dtype=torch.int64, device=probabilities.device)
     return counts.scatter_add_(0, index.view(-1), counted.view(-1)).view(2, num_classes, num_bins)
 
@@ -157,7 +162,8 @@ def divergence(counts: Tensor, *, eps: float = EPSILON) -> Tensor:
     tensor([[1.2867],
             [7.3659]])
     """
-    predicted = counts / counts.sum(dim=-1, keepdim=True)  # P̂, (2, C, tau)
+    # In float32 by name: a quotient of integers has torch's default dtype.
+    predicted = counts.to(torch.float32) / counts.sum(dim=-1, keepdim=True)  # P̂, (2, C, tau)
     right = torch.stack([predicted[0, :, 0], predicted[1, :, -1]])  # the mass where P is one, (2, C)
     negative_entropy = torch.xlogy(predicted, predicted).sum(dim=-1)
     return negative_entropy - (1.0 - right) * math.log(eps)
@@ -222,8 +228,8 @@ def rate_gap(counts: Tensor, *, shrinkage: float = 5.0) -> Tensor:
         raise ValueError(f"rate_gap needs an even number of bins, with an edge at 0.5, got {num_bins}")
     if not shrinkage >= 0.0:
         raise ValueError(f"shrinkage must be 0 or more, got {shrinkage:g}")
-    present = counts[1].sum(dim=-1)  # (C,)
-    predicted = counts[..., num_bins // 2 :].sum(dim=(0, 2))  # (C,)
+    present = counts[1].sum(dim=-1).to(torch.float32)  # (C,)
+    predicted = counts[..., num_bins // 2 :].sum(dim=(0, 2)).to(torch.float32)  # (C,)
     own = ((present + 0.5) / (predicted + 0.5)).log().clamp(-1.0, 1.0)
     evidence = torch.maximum(present, predicted)
     weight = (evidence / (evidence + shrinkage)).nan_to_num(nan=1.0)
