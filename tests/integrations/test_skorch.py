@@ -36,9 +36,9 @@ def make_net(**options) -> NeuralNet:
         criterion__class_counts=count_classes(targets),
         module__in_features=6,
         module__out_features=3,
-        callbacks=[StepRatios],
         verbose=0,
         **{
+            "callbacks": [StepRatios],
             "criterion__rate": 0.3,
             "criterion__expected": True,
             "lr": 0.5,
@@ -112,3 +112,28 @@ def test_the_rate_can_be_searched():
     search = GridSearchCV(make_net(), {"criterion__rate": [0.0, 0.3]}, scoring=score, cv=2, refit=False)
     search.fit(inputs, targets)
     assert search.best_score_ > 0.7
+
+
+class StepByHeldOut(StepRatios):
+    def on_batch_end(self, net, batch, training, y_pred, **kwargs):
+        if not training:
+            net.criterion_.update(y_pred, batch[1])
+
+
+def test_what_skorch_holds_out_moves_the_ratios():
+    inputs, targets = make_data()
+    held_out = Dataset(inputs[64:], 1 - targets[64:])
+    options = {"adapt": "rate", "warmup": 0, "record": False}
+    net = make_net(
+        callbacks=[StepByHeldOut],
+        train_split=predefined_split(held_out),
+        lr=0.0,
+        **{f"criterion__{name}": value for name, value in options.items()},
+    ).fit(inputs[:64], targets[:64])
+
+    criterion = PartialLabelMasking.from_targets(targets, rate=0.3, expected=True, **options)
+    for _ in range(4):
+        with torch.no_grad():
+            criterion.update(net.module_(torch.from_numpy(inputs[64:])), torch.from_numpy(1 - targets[64:]))
+        criterion.step()
+    torch.testing.assert_close(net.criterion_.target_ratio, criterion.target_ratio)

@@ -54,6 +54,7 @@ def make_trainer(root: Path, criterion: PartialLabelMasking, data=None, **option
         "num_train_epochs": 3,
     } | options
     dataset = options.pop("train_dataset", None)
+    statistics = options.pop("statistics", "training")
     arguments = TrainingArguments(
         root, report_to="none", disable_tqdm=True, use_cpu=True, logging_strategy="no", seed=3, **options
     )
@@ -64,7 +65,7 @@ def make_trainer(root: Path, criterion: PartialLabelMasking, data=None, **option
         train_dataset=dataset or rows,
         eval_dataset=rows,
         compute_loss_func=plm_loss(criterion),
-        callbacks=[PLMTrainerCallback(criterion)],
+        callbacks=[PLMTrainerCallback(criterion, statistics=statistics)],
     )
 
 
@@ -266,3 +267,78 @@ def test_accelerate_saves_and_loads_the_criterion(tmp_path, wrap):
     resumed[-1].step()
     assert resumed[-1].target_ratio.equal(whole[-1].target_ratio)
     assert resumed[1].linear.weight.equal(whole[1].linear.weight)
+
+
+def held_out() -> list[dict[str, torch.Tensor]]:
+    """Twenty rows with other shares of positives than those that are trained on."""
+    inputs, labels = make_data(68)
+    return [{"inputs": x, "labels": y} for x, y in zip(inputs[48:], 1 - labels[48:], strict=True)]
+
+
+def stepped_by(rows: list[dict[str, torch.Tensor]], steps: int, **options) -> PartialLabelMasking:
+    """A criterion that saw just these rows, before each of its steps, through the untrained network."""
+    criterion = make_criterion(record=False, **options)
+    for _ in range(steps):
+        for row in rows:
+            criterion.update(Network()(row["inputs"])["logits"].unsqueeze(0), row["labels"].unsqueeze(0))
+        criterion.step()
+    return criterion
+
+
+# Evaluations an epoch of six batches: one at its end; two within; one within and one at its last batch.
+@pytest.mark.parametrize(
+    "evaluations",
+    [
+        {"eval_strategy": "epoch"},
+        {"eval_strategy": "epoch", "eval_on_start": True},
+        {"eval_strategy": "steps", "eval_steps": 2},
+        {"eval_strategy": "steps", "eval_steps": 3},
+    ],
+)
+@pytest.mark.parametrize("adapt", ["divergence", "rate"])
+def test_evaluation_moves_the_ratios_in_place_of_training(tmp_path, evaluations, adapt):
+    options = {"adapt": adapt, "warmup": 0}
+    criterion = make_criterion(**options)
+    trainer = make_trainer(tmp_path, criterion, statistics="validation", learning_rate=0.0, **evaluations)
+    trainer.eval_dataset = held_out()
+    trainer.train()
+    torch.testing.assert_close(criterion.target_ratio, stepped_by(held_out(), 3, **options).target_ratio)
+    assert criterion.record
+    ratio = criterion.target_ratio.clone()
+    trainer.evaluate()
+    trainer.predict(held_out())
+    assert not criterion.counts.any()  # nothing is recorded after training
+    assert criterion.target_ratio.equal(ratio)
+
+
+def test_an_epoch_without_evaluation_is_not_stepped(tmp_path):
+    criterion = make_criterion()
+    make_trainer(tmp_path, criterion, statistics="validation").train()
+    assert criterion.num_steps == 0
+
+
+def test_of_several_sets_one_steps_the_criterion_once(tmp_path):
+    criterion = make_criterion()
+    trainer = make_trainer(
+        tmp_path, criterion, statistics="validation", learning_rate=0.0, eval_strategy="epoch"
+    )
+    trainer.eval_dataset = {"first": held_out(), "second": held_out()[:3]}
+    trainer.train()
+    assert criterion.num_steps == 3
+    torch.testing.assert_close(criterion.target_ratio, stepped_by(held_out(), 3).target_ratio)
+
+
+def test_a_run_that_evaluation_steers_resumes_to_the_same_ratios(tmp_path):
+    options = {"eval_strategy": "epoch", "save_strategy": "epoch", "statistics": "validation"}
+    whole, half = make_criterion(expected=True), make_criterion(expected=True)
+    make_trainer(tmp_path / "whole", whole, **options).train()
+    make_trainer(tmp_path / "half", half, **options | {"num_train_epochs": 2}).train()
+    resumed = make_criterion(expected=True)
+    make_trainer(tmp_path / "half", resumed, **options).train(resume_from_checkpoint=True)
+    torch.testing.assert_close(resumed.target_ratio, whole.target_ratio)
+    assert resumed.num_steps == whole.num_steps == 3
+
+
+def test_statistics_has_two_choices():
+    with pytest.raises(ValueError, match="statistics is not 'validating'"):
+        PLMTrainerCallback(make_criterion(), statistics="validating")

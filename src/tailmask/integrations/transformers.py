@@ -5,20 +5,24 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
 
-from tailmask.errors import UserError
+from tailmask.errors import UserError, nearest, require
 from tailmask.files import atomic_path
 from tailmask.integrations.curves import curves
 from tailmask.integrations.resume import ResumableState
 from tailmask.masking import PartialLabelMasking
+
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+else:
+    TrainerCallback = require("transformers", extra="hf").TrainerCallback
 
 __all__ = ["PLMTrainerCallback", "plm_loss"]
 
@@ -76,10 +80,29 @@ class PLMTrainerCallback(TrainerCallback):
     Each checkpoint folder gets a `plm.safetensors` with the ratios and the statistics of all ranks. From it
     `train(resume_from_checkpoint=...)` goes on, also in the middle of an epoch. The Trainer's
     `state.log_history` gets an entry a step, with `plm/ratio_min`, `plm/divergence_positives` and so on.
+
+    Args:
+        criterion: The one that `plm_loss` was given.
+        statistics: What moves the ratios: the outputs in "training", or those of the evaluation at an epoch's
+            end, as `TrainingArguments(eval_strategy="epoch")` makes it ("validation"; `adapt="rate"` is meant
+            for that). Where there is none at the end, the epoch's last one counts; an epoch without any is
+            not stepped. Of several sets that are evaluated, the first one at the epoch's end counts.
     """
 
-    def __init__(self, criterion: PartialLabelMasking) -> None:
+    def __init__(
+        self, criterion: PartialLabelMasking, *, statistics: Literal["training", "validation"] = "training"
+    ) -> None:
+        if statistics not in ("training", "validation"):
+            raise ValueError(
+                f"statistics is not {statistics!r}: {nearest(str(statistics), ('training', 'validation'))}"
+            )
         self.criterion = criterion
+        self.statistics = statistics
+        self._hook: RemovableHandle | None = None
+        self._records_training = criterion.record  # where this callback has no part
+        self._is_evaluating = False
+        self._is_in_epoch = False
+        self._is_due = False  # whether an epoch is complete, and its evaluation is yet to come
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -90,6 +113,14 @@ class PLMTrainerCallback(TrainerCallback):
             _run_ids(state)[_RUN_ID] = uuid.uuid4().hex
         else:
             ResumableState(self.criterion).load_state_dict(load_file(_find_state(args, state)))
+        if self.statistics == "validation":
+            self._begin_recording()
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Leave the criterion as it was."""
+        self._end_recording()
 
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -97,14 +128,44 @@ class PLMTrainerCallback(TrainerCallback):
         """Make up for the step that a checkpoint saved after an epoch's last batch came before."""
         if state.epoch and _is_whole(state) and self.criterion.summed_statistics()[0].any():
             self._step(state)
+        self._is_in_epoch = True
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Step, unless the epoch is cut short: then the statistics stay, for a run that goes on from here."""
+        from transformers.trainer_utils import has_length
+
         endless = not has_length(kwargs["train_dataloader"])  # then no epoch's number is ever whole
-        if not control.should_training_stop if endless else _is_whole(state):
+        is_complete = not control.should_training_stop if endless else _is_whole(state)
+        self._is_in_epoch = not is_complete
+        self._is_due = is_complete and self.statistics == "validation" and control.should_evaluate
+        if is_complete and not self._is_due:
             self._step(state)
+
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Step after the evaluation of a complete epoch."""
+        self._is_evaluating = False
+        if self._is_due:
+            self._is_due = False
+            self._step(state)
+        elif self._hook is not None and not self._is_in_epoch:  # the epoch has had its step
+            self.criterion.reset()
+
+    def on_predict(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: dict[str, float],
+        **kwargs: Any,
+    ) -> None:
+        """Drop what was recorded of a test set that is predicted in the middle of training."""
+        self._is_evaluating = False
+        if self._hook is not None:
+            self.criterion.reset()
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -116,7 +177,29 @@ class PLMTrainerCallback(TrainerCallback):
             with atomic_path(folder / STATE_FILE) as path:
                 save_file(tensors, path, metadata={_RUN_ID: _run_ids(state)[_RUN_ID]})
 
+    def _begin_recording(self) -> None:
+        self._end_recording()  # of a training that was cut short
+        self._records_training, self.criterion.record = self.criterion.record, False
+        self._hook = self.criterion.register_forward_pre_hook(self._record)
+
+    def _end_recording(self) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+            self.criterion.record = self._records_training
+
+    def _record(self, criterion: PartialLabelMasking, args: tuple[Tensor, Tensor]) -> None:
+        """Record what the loss is called with in evaluation, which the Trainer does without gradients."""
+        if torch.is_grad_enabled():
+            return
+        if not self._is_evaluating:
+            criterion.reset()
+        self._is_evaluating = True
+        criterion.update(*args)
+
     def _step(self, state: TrainerState) -> None:
+        if self.statistics == "validation" and not self.criterion.summed_statistics()[0].any():
+            return
         values = curves(self.criterion.step())
         state.log_history.append(values | {"epoch": state.epoch, "step": state.global_step})
 
@@ -127,6 +210,8 @@ def _is_whole(state: TrainerState) -> bool:
 
 
 def _checkpoint(output_dir: str | None, state: TrainerState) -> Path:
+    from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
     return Path(str(output_dir)) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
 
 
