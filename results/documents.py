@@ -29,8 +29,11 @@ MEASURES: tuple[Measure, ...] = (
     ("F1, thresholds tuned for both", "f1", TUNED, TUNED),
     ("nDCG@3", "ndcg_at_3", PLAIN, PLAIN),
 )
-RANKING: tuple[Measure, ...] = (
-    ("nDCG@3, prior shift", "ndcg_at_3", SHIFTED, PLAIN),
+SHIFTED_RANKING: Measure = ("nDCG@3, prior shift", "ndcg_at_3", SHIFTED, PLAIN)
+ALL_MEASURES: tuple[Measure, ...] = (
+    *MEASURES[:3],
+    ("F1, thresholds tuned for `bce` alone", "f1", PLAIN, TUNED),
+    *(MEASURES[3], SHIFTED_RANKING),
     ("mAP", "ap", PLAIN, PLAIN),
     ("exact match", "exact_match", PLAIN, PLAIN),
 )
@@ -68,7 +71,9 @@ def _block(word: str, found: dict[str, Comparison]) -> Iterator[str]:
         case "ldam":
             return _single_label()
         case "recommended":
-            return _differences(found, (RECOMMENDED,), (*MEASURES, *RANKING))
+            return _differences(found, (RECOMMENDED,), ALL_MEASURES)
+        case "plm":
+            return _differences(found, CARDS[word], (*MEASURES, SHIFTED_RANKING))
         case _:
             return _differences(found, CARDS[word], MEASURES)
 
