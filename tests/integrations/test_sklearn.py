@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -19,6 +22,7 @@ from tailmask import PartialLabelMasking
 from tailmask.calibration import fit_thresholds
 from tailmask.integrations.sklearn import PLMClassifier
 from tailmask.integrations.tabular.holdout import hold_out
+from tailmask.losses import DistributionBalancedLoss
 
 NO_EQUIVALENCE = "a repeated sample and one of weight 2 come in other batches and meet other masks"
 
@@ -177,6 +181,25 @@ def test_stops_early_and_keeps_the_best_epoch():
     assert len(quick(early_stopping=True).fit(X, y).validation_scores_) == 5
 
 
+@pytest.mark.parametrize("options", [{}, {"adapt": "rate", "rate": 0.1}])
+def test_the_ratios_are_those_of_the_best_epoch_too(options):
+    X, Y = make_data()
+    shared = {"early_stopping": True, "learning_rate": 0.05, "validation_fraction": 0.3} | options
+    model = quick(max_epochs=200, n_iter_no_change=8, **shared).fit(X, Y)
+    best = int(np.argmax(model.validation_scores_))
+    assert model.n_iter_ > best + 1
+    other = quick(max_epochs=best + 1, **shared).fit(X, Y)
+    np.testing.assert_array_equal(model.predict_proba(X), other.predict_proba(X))
+    found, expected = model.criterion_.state_dict(), other.criterion_.state_dict()
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=0, atol=0)
+    torch.testing.assert_close(model.criterion_.prior_shift(), other.criterion_.prior_shift())
+    after = model.ratio_curve_[best + 1]  # what the next epoch was trained at
+    np.testing.assert_array_equal(model.criterion_.target_ratio, after)
+    np.testing.assert_array_equal(model.ratio_curve_[-1] == after, [False] * 4)
+
+
 def test_rate_adaptation_follows_the_held_out_rows():
     X, Y = make_data()
     model = quick(adapt="rate", rate=0.1, max_epochs=8, validation_fraction=0.3).fit(X, Y)
@@ -235,7 +258,7 @@ def test_works_in_pipelines_and_searches():
     copy.fit(X, Y)
 
 
-@pytest.mark.parametrize("loss", ["focal", "asl", "hill", nn.BCEWithLogitsLoss(reduction="none")])
+@pytest.mark.parametrize("loss", ["focal", "asl", "hill", "db", nn.BCEWithLogitsLoss(reduction="none")])
 def test_other_losses(loss):
     X, Y = make_data()
     model = quick(loss=loss).fit(X, Y)
@@ -262,6 +285,14 @@ def test_other_losses(loss):
         ({"weight_decay": -1e-4}, "weight_decay must be a number of 0 or more, got -0.0001"),
         ({"weight_decay": np.nan}, "weight_decay must be a number of 0 or more, got nan"),
         ({"thresholds": "tunde"}, "thresholds must lie between 0 and 1 or be 'tuned', got 'tunde'"),
+        ({"hidden_layer_sizes": (-3,)}, r"hidden_layer_sizes must be integers of 1 or more, got \(-3,\)"),
+        ({"hidden_layer_sizes": (0,)}, r"hidden_layer_sizes must be integers of 1 or more, got \(0,\)"),
+        ({"hidden_layer_sizes": 0}, "hidden_layer_sizes must be integers of 1 or more, got 0"),
+        ({"hidden_layer_sizes": "100"}, "hidden_layer_sizes must be integers of 1 or more, got '100'"),
+        ({"hidden_layer_sizes": ("100",)}, "hidden_layer_sizes must be integers of 1 or more"),
+        ({"hidden_layer_sizes": (8, 2.5)}, "hidden_layer_sizes must be integers of 1 or more"),
+        ({"hidden_layer_sizes": ((8, 4),)}, "hidden_layer_sizes must be integers of 1 or more"),
+        ({"hidden_layer_sizes": None}, "hidden_layer_sizes must be integers of 1 or more, got None"),
         ({"adapt": "rat"}, "did you mean 'rate'"),
         ({"rate": -1.0}, "rate must be 0 or more"),
         ({"validation_fraction": 0.001, "early_stopping": True}, "too few to hold some out"),
@@ -270,6 +301,31 @@ def test_other_losses(loss):
 def test_options_that_make_no_sense(options, message):
     with pytest.raises(ValueError, match=message):
         quick(**options).fit(*make_data())
+
+
+@pytest.mark.parametrize("sizes", [7, (7,), [7], np.array([7]), np.int64(7), range(7, 8)])
+def test_one_hidden_layer_may_be_a_number(sizes):
+    X, Y = make_data(50)
+    layers = quick(hidden_layer_sizes=sizes, max_epochs=1).fit(X, Y)._training.network.layers
+    assert [layer.out_features for layer in layers] == [7, 4]
+
+
+def test_the_distribution_balanced_loss_has_the_class_counts_of_the_training_part():
+    X, Y = make_data()
+    model = quick(loss="db", early_stopping=True).fit(X, Y)
+    expected = DistributionBalancedLoss(*reversed(model.criterion_.class_counts), reduction="none")
+    logits, targets = torch.zeros(5, 4), torch.from_numpy(Y[:5]).float()
+    torch.testing.assert_close(model.criterion_.loss(logits, targets), expected(logits, targets))
+    with pytest.raises(ValueError, match=r'^loss="db" weighs by the class counts of all data: call fit$'):
+        quick(loss="db").partial_fit(X, Y)
+
+
+def test_the_extra_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    for name in [name for name in sys.modules if name.startswith("sklearn.")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ValueError, match=r"the package 'sklearn', .*pip install 'tailmask\[sklearn\]'"):
+        runpy.run_path(sys.modules[PLMClassifier.__module__].__file__)
 
 
 def test_targets_that_make_no_sense():

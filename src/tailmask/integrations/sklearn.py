@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length, check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
 from torch import Tensor
 
-from tailmask import losses
 from tailmask.calibration import fit_thresholds
-from tailmask.errors import listing, nearest
+from tailmask.errors import require
 from tailmask.integrations.tabular.labels import Labels, is_multilabel
 from tailmask.integrations.tabular.network import Perceptron
+from tailmask.integrations.tabular.options import LOSSES, check_options, hidden_sizes
 from tailmask.integrations.tabular.training import Rows, Training
 from tailmask.masking import PartialLabelMasking
 
-__all__ = ["PLMClassifier"]
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import check_consistent_length, check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+except ModuleNotFoundError:
+    require("sklearn", extra="sklearn")
+    raise  # where it is something else that is missing
 
-_LOSSES: dict[str, Callable[[], Any]] = {
-    "bce": lambda: None,  # PLM's own, which is the fastest
-    "focal": lambda: losses.FocalLoss(reduction="none"),
-    "asl": lambda: losses.AsymmetricLoss(reduction="none"),
-    "hill": lambda: losses.HillLoss(reduction="none"),
-}
+__all__ = ["PLMClassifier"]
 
 
 class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -52,13 +45,13 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and 0.1 for `adapt="rate"`.
-        loss: "bce", "focal", "asl", "hill", or an elementwise loss (logits, targets) → (N, C).
+        loss: "bce", "focal", "asl", "hill", "db", or an elementwise loss (logits, targets) → (N, C).
         adapt: As in `PartialLabelMasking`; "rate" takes its statistics from a part of the data that is held
             out.
         initial_ratio: As in `PartialLabelMasking`.
         ratio_range: As in `PartialLabelMasking`.
         expected: As in `PartialLabelMasking`.
-        hidden_layer_sizes: Width of each hidden layer; () is a linear model.
+        hidden_layer_sizes: Width of each hidden layer, a number where there is one; () is a linear model.
         max_epochs: Passes over the data.
         batch_size: Samples a step.
         learning_rate: Of AdamW.
@@ -66,7 +59,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         thresholds: Probability from which on a label is predicted, or "tuned": fitted for F1 on a part of the
             data that is held out. For multi-label targets, and for the second of two classes.
         early_stopping: Hold out a part of the data, stop when its mean F1 over classes has not risen for
-            `n_iter_no_change` epochs, and take the best epoch's weights.
+            `n_iter_no_change` epochs, and take the best epoch's weights and ratios.
         validation_fraction: Share of the data that is held out where something needs it.
         n_iter_no_change: Patience of `early_stopping`, in epochs.
         random_state: Seed of the initial weights, the order of the samples, the masks and the held-out part.
@@ -90,7 +83,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         initial_ratio: Literal["class", "mean", "min", "max"] | Tensor = "class",
         ratio_range: tuple[float, float] | None = None,
         expected: bool = False,
-        hidden_layer_sizes: Sequence[int] = (100,),
+        hidden_layer_sizes: int | Sequence[int] = (100,),
         max_epochs: int = 100,
         batch_size: int = 64,
         learning_rate: float = 1e-3,
@@ -141,10 +134,13 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Train for one epoch on X and y, then move the ratios once; class ratios are of all data so far.
 
         The first call names all `classes` where y is one class a sample and may lack some of them. Nothing is
-        held out, so `early_stopping`, `thresholds="tuned"` and `adapt="rate"` need `fit`.
+        held out, so `early_stopping`, `thresholds="tuned"` and `adapt="rate"` need `fit`; so does
+        `loss="db"`, which weighs by the class counts of all data.
         """
         if self._needs_held_out_rows():
             raise ValueError('early_stopping, thresholds="tuned" and adapt="rate" hold rows out: call fit')
+        if isinstance(self.loss, str) and self.loss == "db":
+            raise ValueError('loss="db" weighs by the class counts of all data: call fit')
         is_first = not hasattr(self, "_training")
         X, y = self._validate(X, y, reset=is_first)
         # Weights in any case, so that the class counts of calls with and without them add up.
@@ -206,16 +202,17 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return bool(self.early_stopping or self.thresholds == "tuned" or self.adapt == "rate")
 
     def _start(self, labels: Labels) -> torch.Generator:
-        self._check_options(labels)
+        check_options(self.get_params(deep=False), labels)
         self._labels = labels
         self.classes_ = labels.classes
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return torch.Generator().manual_seed(seed)
 
     def _begin(self, rows: Rows, generator: torch.Generator) -> Training:
-        loss = _LOSSES[self.loss]() if isinstance(self.loss, str) else self.loss
+        counts = rows.class_counts()
+        loss = LOSSES[self.loss](counts) if isinstance(self.loss, str) else self.loss
         self.criterion_ = PartialLabelMasking(
-            rows.class_counts(),
+            counts,
             loss=loss,
             rate=self.rate,
             adapt=self.adapt,
@@ -225,7 +222,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             expected=self.expected,
             generator=generator,
         )
-        hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=np.int64)).tolist()
+        hidden = hidden_sizes(self.hidden_layer_sizes)
         sizes = [rows.features.shape[1], *hidden, rows.targets.shape[1]]
         return Training(
             Perceptron(sizes, generator),
@@ -262,32 +259,3 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return logits.sigmoid()
         # The outputs, each a class against the others, scaled to sum to one.
         return torch.nn.functional.logsigmoid(logits).softmax(dim=1)
-
-    def _check_options(self, labels: Labels) -> None:
-        if isinstance(self.loss, str) and self.loss not in _LOSSES:
-            raise ValueError(f"loss is not {self.loss!r}: {nearest(self.loss, _LOSSES)}")
-        for name in ("max_epochs", "batch_size", "n_iter_no_change"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be an integer of 1 or more, got {value!r}")
-        if not _is_within(self.validation_fraction, 0, 1):
-            raise ValueError(
-                f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}"
-            )
-        if self.thresholds != "tuned" and not _is_within(self.thresholds, 0, 1):
-            raise ValueError(f"thresholds must lie between 0 and 1 or be 'tuned', got {self.thresholds!r}")
-        if not _is_within(self.learning_rate, 0, np.inf):
-            raise ValueError(f"learning_rate must be a number above 0, got {self.learning_rate!r}")
-        if self.weight_decay != 0 and not _is_within(self.weight_decay, 0, np.inf):
-            raise ValueError(f"weight_decay must be a number of 0 or more, got {self.weight_decay!r}")
-        if not labels.multilabel and len(labels.classes) > 2 and self.thresholds != 0.5:
-            raise ValueError(
-                f"thresholds are for multi-label targets or two classes, got {len(labels.classes)} classes, "
-                "of which the one with the highest output is predicted: leave them at 0.5"
-            )
-        if len(labels.classes) < 2:
-            raise ValueError(f"y must have two classes or more, got one class: {listing(labels.classes)}")
-
-
-def _is_within(value: Any, low: float, high: float) -> bool:
-    return isinstance(value, Real) and low < float(value) < high

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tailmask.functional import class_ratio
 from tailmask.integrations.tabular.holdout import hold_out
@@ -101,9 +102,13 @@ class Training:
         self.scores: list[float] = []  # mean F1 on what is held out
 
     def run(self, rows: Rows, held: Rows | None, *, max_epochs: int, patience: int | None) -> None:
-        """Train until the score on what is held out has not risen for `patience` epochs, if that is given."""
+        """Train until the score on what is held out has not risen for `patience` epochs, if that is given.
+
+        The weights are then those of the best epoch, and so are the ratios, which belong to them.
+        """
+        both = nn.ModuleList([self.network, self.criterion])
         best = (-1.0, -1.0)
-        weights: dict[str, Tensor] = {}
+        state: dict[str, Tensor] = {}
         for epoch in range(max_epochs):
             self.run_epoch(rows, held)
             if patience is None or held is None:
@@ -112,11 +117,11 @@ class Training:
             self.scores.append(score[0])
             if score > best:
                 best, best_epoch = score, epoch
-                weights = {name: value.clone() for name, value in self.network.state_dict().items()}
+                state = copy.deepcopy(both.state_dict())
             elif epoch - best_epoch >= patience:
                 break
-        if weights:
-            self.network.load_state_dict(weights)
+        if state:
+            both.load_state_dict(state)
 
     def run_epoch(self, rows: Rows, held: Rows | None = None) -> None:
         """Train on all rows once, in a random order, then move the ratios."""

@@ -1,0 +1,71 @@
+"""What a user of the estimator may choose, and the sentences about what makes no sense."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+from torch import Tensor
+
+from tailmask import losses
+from tailmask.errors import listing, nearest
+from tailmask.integrations.tabular.labels import Labels
+
+__all__ = ["LOSSES", "check_options", "hidden_sizes"]
+
+# Of the class counts (2, C): negatives and positives.
+LOSSES: dict[str, Callable[[Tensor], losses.ElementwiseLoss | None]] = {
+    "bce": lambda counts: None,  # PLM's own, which is the fastest
+    "focal": lambda counts: losses.FocalLoss(reduction="none"),
+    "asl": lambda counts: losses.AsymmetricLoss(reduction="none"),
+    "hill": lambda counts: losses.HillLoss(reduction="none"),
+    "db": lambda counts: losses.DistributionBalancedLoss(counts[1], counts[0], reduction="none"),
+}
+
+
+def hidden_sizes(value: Any) -> list[int]:
+    """Widths of the hidden layers, of which one may be given as a number.
+
+    >>> hidden_sizes(100), hidden_sizes((20, 10)), hidden_sizes(())
+    ([100], [20, 10], [])
+    """
+    sizes = [value] if isinstance(value, Integral) else value
+    sizes = list(sizes) if isinstance(sizes, Iterable) else [sizes]
+    if not all(isinstance(size, Integral) and size >= 1 for size in sizes):
+        raise ValueError(f"hidden_layer_sizes must be integers of 1 or more, got {value!r}")
+    return [int(size) for size in sizes]
+
+
+def check_options(options: Mapping[str, Any], labels: Labels) -> None:
+    """Raise a ValueError where the parameters of the estimator make no sense, or not with these labels."""
+    loss, thresholds, decay = options["loss"], options["thresholds"], options["weight_decay"]
+    if isinstance(loss, str) and loss not in LOSSES:
+        raise ValueError(f"loss is not {loss!r}: {nearest(loss, LOSSES)}")
+    hidden_sizes(options["hidden_layer_sizes"])
+    for name in ("max_epochs", "batch_size", "n_iter_no_change"):
+        value = options[name]
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name} must be an integer of 1 or more, got {value!r}")
+    if not _is_within(options["validation_fraction"], 0, 1):
+        raise ValueError(
+            f"validation_fraction must lie between 0 and 1, got {options['validation_fraction']!r}"
+        )
+    if thresholds != "tuned" and not _is_within(thresholds, 0, 1):
+        raise ValueError(f"thresholds must lie between 0 and 1 or be 'tuned', got {thresholds!r}")
+    if not _is_within(options["learning_rate"], 0, math.inf):
+        raise ValueError(f"learning_rate must be a number above 0, got {options['learning_rate']!r}")
+    if decay != 0 and not _is_within(decay, 0, math.inf):
+        raise ValueError(f"weight_decay must be a number of 0 or more, got {decay!r}")
+    if not labels.multilabel and len(labels.classes) > 2 and thresholds != 0.5:
+        raise ValueError(
+            f"thresholds are for multi-label targets or two classes, got {len(labels.classes)} classes, "
+            "of which the one with the highest output is predicted: leave them at 0.5"
+        )
+    if len(labels.classes) < 2:
+        raise ValueError(f"y must have two classes or more, got one class: {listing(labels.classes)}")
+
+
+def _is_within(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, Real) and low < float(value) < high
