@@ -15,6 +15,7 @@ from tailmask.models.head import normalize_head, start_uniform
 from tailmask.models.resnet import ResNet
 from tailmask.models.resnet50 import ResNet50
 from tailmask.models.small import cnn, mlp
+from tailmask.models.trial import check_outputs, reason
 
 __all__ = ["MODELS", "build_model", "is_own_model"]
 
@@ -42,7 +43,7 @@ def build_model(
 
     Args:
         name: One of `MODELS`, or `package.module:factory` for a network of your own, where
-            `factory(shape=…, num_classes=…)` gives an `nn.Module`.
+            `factory(shape=…, num_classes=…)` gives an `nn.Module`; whether it fits is tried out.
         shape: Shape of one sample.
         num_classes: Number of classes.
         hidden: Widths of the hidden layers of `mlp`.
@@ -64,6 +65,8 @@ def build_model(
         start_uniform(network, num_classes=num_classes)
     if normalized:
         network = normalize_head(network, num_classes=num_classes)
+    if is_own_model(name):
+        check_outputs(network, shape, num_classes, name=name)
     return network
 
 
@@ -87,6 +90,8 @@ def _build(
             f"the model {name!r} is for images (channels, height, width), but a sample here has the shape "
             f"{shape}: choose 'mlp' or 'linear', which fit tables"
         )
+    if name == "cnn" and min(shape[1:]) < 4:  # it halves them twice
+        raise UserError(f"the model 'cnn' needs images of at least 4 × 4 pixels, got {shape[1]} × {shape[2]}")
     return _IMAGE_MODELS[name](shape[0], num_classes)
 
 
@@ -99,9 +104,14 @@ def _own_model(path: str, shape: tuple[int, ...], num_classes: int) -> nn.Module
         sys.path.insert(0, here)
     try:
         factory = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever a user's own code raises
         raise UserError(f"the model {path!r} cannot be imported: {error}") from error
-    network = factory(shape=shape, num_classes=num_classes)
+    try:
+        network = factory(shape=shape, num_classes=num_classes)
+    except Exception as error:
+        raise UserError(
+            f"{path}(shape={shape}, num_classes={num_classes}) failed: {reason(error)}"
+        ) from error
     if not isinstance(network, nn.Module):
         raise UserError(f"{path} must return an nn.Module, got {type(network).__name__}")
     return network
