@@ -7,14 +7,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
-from tiny import Interrupter, same_bytes, tiny_config, tiny_dataset
+from tiny import Interrupter, replaced, same_bytes, tiny_config, tiny_dataset
 
+from tailmask.data.dataset import Split
 from tailmask.errors import UserError
 from tailmask.training import Execution, Run, train
+from tailmask.training.evaluation import predict, validation_metrics
+from tailmask.training.weights import load_model
 
 # No dropout and no drawn masks: what remains are sums in another order.
 METHOD = "plm:rate=0.5,expected=true"
@@ -22,8 +26,8 @@ HELD_OUT = "plm:adapt=rate,rate=0.5,warmup=0,expected=true+asl"  # moved by the 
 FIELDS = ["model.dropout=0", "model.hidden=[16]"]
 
 
-def config(method: str = METHOD, epochs: int = 2, **arguments):
-    return tiny_config(method, epochs=epochs, fields=FIELDS, **arguments)
+def config(method: str = METHOD, epochs: int = 2, *, fields: Sequence[str] = ()):
+    return tiny_config(method, epochs=epochs, fields=[*FIELDS, *fields])
 
 
 @pytest.mark.parametrize("method", [METHOD, pytest.param(HELD_OUT, marks=pytest.mark.long)])
@@ -44,6 +48,34 @@ def test_two_ranks_train_as_one_process_does(tmp_path: Path, method: str) -> Non
     assert two.config["determines"]["world_size"] == 2
     with pytest.raises(UserError, match=r"world_size \(2 there, 1 asked for\)"):
         train(config(method), tmp_path / "two", dataset=dataset)
+
+
+def test_all_outputs_are_those_of_the_network_that_is_saved(tmp_path: Path) -> None:
+    """Each rank's batch normalisation has seen rows of its own, and only the first one's is kept."""
+    generator = torch.Generator().manual_seed(0)
+
+    def split(number: int) -> Split:
+        targets = torch.rand(number, 4, generator=generator) < 0.3
+        images = (
+            torch.randn(number, 1, 6, 6, generator=generator)
+            * torch.linspace(0.2, 3, number)[:, None, None, None]
+        )
+        return Split(images, targets.to(torch.int8))
+
+    dataset = replaced(tiny_dataset(), train=split(90), validation=split(21), test=split(31))
+    images = config(epochs=1, fields=["model.name=cnn", "model.hidden=[]"])
+    run = train(images, tmp_path / "run", dataset=dataset, execution=Execution(devices=2, threads=1))
+    network, _ = load_model(run.folder / "model.safetensors")
+    for name, part in (("test", dataset.test), ("validation", dataset.validation)):
+        logits = torch.from_numpy(run.predictions()[f"{name}_logits"])
+        torch.testing.assert_close(logits, predict(network, part), rtol=1e-4, atol=1e-5)
+    measured = validation_metrics(
+        torch.from_numpy(run.predictions()["validation_logits"]),
+        dataset.validation.targets,
+        threshold=0.5,
+        single_label=False,
+    )
+    assert run.history[-1]["validation"] == pytest.approx(measured, rel=1e-4)
 
 
 @pytest.mark.long

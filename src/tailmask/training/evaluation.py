@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from tailmask.data.dataset import Split
 from tailmask.metrics import average_precision, confusion, exact_match
+from tailmask.models.trial import evaluation_mode
 from tailmask.training.batches import Batches, Shard, loader
 
 __all__ = ["all_targets", "predict", "validation_metrics"]
@@ -18,27 +19,41 @@ def predict(
 ) -> Tensor:
     """Outputs (N, C) of the network in evaluation mode, float32, on the CPU.
 
-    With a shard each rank computes its rows, and all ranks get all of them.
+    With a shard each rank computes its rows, and all ranks get all of them; all are outputs of the first
+    rank's network, whose buffers the others take over.
 
     >>> predict(nn.Linear(3, 2), Split(torch.eye(3), torch.zeros(3, 2, dtype=torch.int8))).shape
     torch.Size([3, 2])
     """
     rank, world_size = shard or Shard()
-    was_training = network.training
-    network.eval()
+    if world_size > 1:
+        _share_buffers(network)
     rows = torch.arange(rank, len(split), world_size)
     # Images of a larger batch fall out of the processor's cache; rows of a table cost little but the call.
     batches = Batches(split, rows, batch_size=128 if len(split.shape) == 3 else 1024)
-    outputs = [network(batch.inputs.to(device)).float() for batch in loader(batches)]
-    network.train(was_training)
-    local = torch.cat(outputs) if outputs else torch.empty(0, split.num_classes, device=device)
+    # All outputs may be more than a GPU holds, but ranks can only gather them on theirs.
+    kept = device if world_size > 1 else "cpu"
+    with evaluation_mode(network):
+        outputs = [network(batch.inputs.to(device)).float().to(kept) for batch in loader(batches)]
+    local = torch.cat(outputs) if outputs else torch.empty(0, split.num_classes, device=kept)
     if world_size == 1:
-        return local.cpu()
+        return local
     number = -(-len(split) // world_size)
     padded = nn.functional.pad(local, (0, 0, 0, number - len(local))).contiguous()
     gathered = [torch.empty_like(padded) for _ in range(world_size)]
     torch.distributed.all_gather(gathered, padded)
     return torch.stack(gathered, dim=1).flatten(0, 1)[: len(split)].cpu()
+
+
+def _share_buffers(network: nn.Module) -> None:
+    """Give all ranks the first one's buffers, such as batch normalisation's statistics.
+
+    DDP does that before each training pass, so that after the last one every rank has statistics of its own.
+    """
+    for buffer in network.buffers():
+        content = buffer.contiguous()
+        torch.distributed.broadcast(content, src=0)
+        buffer.copy_(content)
 
 
 def all_targets(split: Split) -> Tensor:
