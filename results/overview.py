@@ -1,7 +1,7 @@
 """What the comparisons in `compare/` found, wherever it is told: python results/overview.py
 
-Writes README.md beside this file, and the measured parts of the documents. Every number is read from the
-JSON that `tailmask compare` and `tailmask reproduce` left.
+Writes README.md and gains.svg beside this file, and the measured parts of the documents. Every number is
+read from the JSON that `tailmask compare` and `tailmask reproduce` left.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import documents
+import picture
 from published import HERE, PLAIN, SHIFTED, TUNED, comparisons, measured, result, table_line
 
 from tailmask.analysis.comparison import Comparison
 from tailmask.analysis.outputs import Decision
+from tailmask.study.svg import save_svg
 
 METHODS = (
     *("bce", "bce:pos_power=1", "focal", "asl", "hill", "db", "bce+cb", "bce+undersample", "bce+classaware"),
@@ -103,5 +105,6 @@ def _cell(comparison: Comparison, method: str, metric: str, decision: Decision) 
 if __name__ == "__main__":
     found = comparisons(HERE / "compare")
     (HERE / "README.md").write_text(render(found), encoding="utf-8")
+    save_svg(picture.gains(found), HERE / "gains.svg")
     for path in documents.PATHS:
         path.write_text(documents.filled(path.read_text(encoding="utf-8"), found), encoding="utf-8")

@@ -49,6 +49,21 @@ def test_the_overview_is_of_the_comparisons_that_there_are(scripts: Callable[[st
     assert (RESULTS / "README.md").read_text(encoding="utf-8") == scripts("overview").render(found)
 
 
+def test_the_picture_shows_what_was_measured(scripts: Callable[[str], Any]) -> None:
+    found = scripts("published").comparisons(RESULTS / "compare")
+    picture = scripts("picture")
+    axes = picture.gains(found).axes[0]
+    marks = {round(float(line.get_xdata()[0]), 6) for line in axes.lines if line.get_marker() == "o"}
+    means = {
+        round(100 * comparison.difference(method, "f1", decision=decision).mean, 6)
+        for comparison in found.values()
+        for method, decision, _ in picture.ROWS
+    }
+    assert marks == means
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(found)
+    assert all(f">{name}<" in (RESULTS / "gains.svg").read_text(encoding="utf-8") for name in found)
+
+
 def test_documents_tell_what_was_measured(scripts: Callable[[str], Any]) -> None:
     found = scripts("published").comparisons(RESULTS / "compare")
     documents = scripts("documents")
