@@ -277,7 +277,7 @@ def test_bad_input() -> None:
         ClassAwareSampler(torch.tensor([[1], [3]]))
     with pytest.raises(ValueError, match="got -2"):
         ClassAwareSampler(scipy.sparse.csr_array([[1, -2]]))
-    with pytest.raises(ValueError, match="integer class indices"):
+    with pytest.raises(ValueError, match="class indices and must be integers"):
         ClassAwareSampler(torch.tensor([0.0, 1.0]))
     with pytest.raises(ValueError, match=r"0 … 1, or be -1 where unknown, got 0 … 2"):
         ClassAwareSampler([0, 1, 2], num_classes=2)

@@ -1,24 +1,111 @@
-"""Which values a label may have, wherever labels come in."""
+"""What labels may be, wherever they come in: one rule for rows of labels and one for class indices."""
 
 from __future__ import annotations
 
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
 from torch import Tensor
 
-__all__ = ["check_targets"]
+__all__ = ["as_tensor", "check_num_classes", "check_targets", "read_indices", "require_indices"]
+
+# For these torch has no comparisons.
+_WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+
+
+def as_tensor(
+    values: Any, *, name: str = "targets", hint: str = "encode labels as 0 and 1, or as class indices"
+) -> Tensor:
+    """A tensor, array or nested list as a tensor; refuses what are no numbers, such as names of classes.
+
+    >>> as_tensor([[1, 0], [0, 1]])
+    tensor([[1, 0],
+            [0, 1]])
+    """
+    if isinstance(values, Tensor):
+        tensor = values.detach()
+    else:
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            raise ValueError(f"{name} must be numbers, got rows of different lengths: {hint}") from None
+        try:
+            tensor = torch.from_numpy(array)
+        except TypeError:
+            raise ValueError(f"{name} must be numbers, got an array of {array.dtype}: {hint}") from None
+    if tensor.is_complex():
+        raise ValueError(f"{name} must be numbers, got {tensor.dtype}: {hint}")
+    return tensor.to(torch.int64) if tensor.dtype in _WIDE_UNSIGNED else tensor
 
 
 def check_targets(targets: Tensor, *, hint: str = "check how the labels are encoded") -> None:
     """Refuse what is neither a label, 0 to 1, nor unknown, −1 or NaN; waits for the device.
 
-    >>> check_targets(Tensor([1.0, 0.3, -1.0, float("nan")]))
-    >>> check_targets(Tensor([1.0, 5.0]))
+    >>> check_targets(torch.tensor([1.0, 0.3, -1.0, torch.nan]))
+    >>> check_targets(torch.tensor([1.0, 5.0]))
     Traceback (most recent call last):
     ValueError: targets must be 0, 1, soft labels between, or unknown (-1 or NaN), got 5: check how ...
     """
+    if not targets.numel():
+        return
+    lowest, highest = (bound.item() for bound in targets.aminmax())  # both NaN if any target is
+    if lowest >= 0 and highest <= 1:
+        return
     # Asked by the sign first: to torch, 255 in uint8 equals −1.
     strange = targets[(targets > 1) | ((targets < 0) & (targets != -1))]
     if len(strange):
         raise ValueError(
             "targets must be 0, 1, soft labels between, or unknown (-1 or NaN), "
             f"got {strange[0].item():g}: {hint}"
+        )
+
+
+def require_indices(indices: Tensor) -> None:
+    """Refuse class indices that are no integers.
+
+    >>> require_indices(torch.tensor([2, -1]))
+    """
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool:
+        raise ValueError(
+            f"targets of shape (N,) are class indices and must be integers, got {indices.dtype}: "
+            "labels of a single class go in with shape (N, 1)"
+        )
+
+
+def read_indices(indices: Tensor, num_classes: int | None) -> tuple[Tensor, int]:
+    """Class indices as int64, and of how many classes, the highest index and one more where None is given.
+
+    Refuses what is neither an index nor −1, unknown; waits for the device.
+
+    >>> read_indices(torch.tensor([2, -1], dtype=torch.int8), None)
+    (tensor([ 2, -1]), 3)
+    """
+    require_indices(indices)
+    check_num_classes(num_classes)
+    indices = indices.to(torch.int64)
+    lowest, highest = (int(bound) for bound in indices.aminmax()) if indices.numel() else (-1, -1)
+    num_classes = highest + 1 if num_classes is None else num_classes
+    if lowest < -1 or highest >= num_classes:
+        raise ValueError(
+            f"class indices must lie in 0 … {num_classes - 1}, or be -1 where unknown, "
+            f"got {lowest} … {highest}"
+        )
+    return indices, num_classes
+
+
+def check_num_classes(num_classes: Any, found: int | None = None) -> None:
+    """Refuse a number of classes that is none, or another one than rows of labels have.
+
+    >>> check_num_classes(3, found=3)
+    """
+    if num_classes is None:
+        return
+    if not isinstance(num_classes, Integral) or num_classes < 1:
+        raise ValueError(f"num_classes must be a whole number above 0, got {num_classes!r}")
+    if found is not None and found != num_classes:
+        raise ValueError(
+            f"the targets have {found} classes, num_classes is {num_classes}: "
+            "leave it out, it is for class indices"
         )

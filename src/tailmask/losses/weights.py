@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tailmask.errors import listing
+from tailmask.targets import read_indices
 
 __all__ = ["class_balanced_weights", "class_vector", "over_classes", "positive_weights", "sample_weights"]
 
@@ -57,7 +58,8 @@ def sample_weights(targets: Tensor, class_weights: Tensor) -> Tensor:
     tensor([4.0000, 2.2500])
     """
     if targets.ndim == 1:
-        return class_weights[targets.clamp(min=0)].where(targets >= 0, 1.0)
+        indices, _ = read_indices(targets, len(class_weights))
+        return class_weights[indices.clamp(min=0)].where(indices >= 0, 1.0)
     positives = targets.where(targets > 0, 0).to(class_weights.dtype)  # (N, C)
     # Not a matrix product, which autocast would round to half precision.
     total = (positives * over_classes(class_weights, targets, name="class_weights")).sum(dim=1)

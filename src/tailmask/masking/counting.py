@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from tailmask.errors import listing
-from tailmask.masking.labels import require_indices
-from tailmask.targets import check_targets
+from tailmask.targets import as_tensor, check_num_classes, check_targets, read_indices
 
 __all__ = ["check_counts", "count_classes", "stack_counts"]
 
@@ -36,33 +35,25 @@ def count_classes(targets: Any, *, num_classes: int | None = None) -> Tensor:
     if isinstance(targets, DataLoader):
         return _count_batches(targets, num_classes)
     if hasattr(targets, "tocoo"):
-        return _count_sparse(targets)
-    tensor = targets.detach() if isinstance(targets, Tensor) else torch.from_numpy(np.asarray(targets))
+        return _count_sparse(targets, num_classes)
+    tensor = as_tensor(targets)
     if tensor.ndim == 0:
         raise ValueError("targets must have shape (N, C), or (N,) as class indices, got a single number")
     if tensor.ndim == 1:
         return _count_indices(tensor, num_classes)
+    check_num_classes(num_classes, found=tensor.shape[1])
     tensor = tensor.movedim(1, -1).flatten(0, -2)
     check_targets(tensor, hint="class indices go in as integers of shape (N,)")
     positives = (tensor >= 0.5).sum(dim=0)
     return torch.stack([(tensor >= 0).sum(dim=0) - positives, positives])
 
 
-def _count_indices(indices: Tensor, num_classes: int | None) -> Tensor:
-    require_indices(indices)
-    indices = indices.to(torch.int64)
-    lowest, highest = (int(bound) for bound in indices.aminmax()) if len(indices) else (-1, -1)
-    if num_classes is None:
-        num_classes = highest + 1
-        if num_classes < 2:
-            raise ValueError("class indices must name at least two classes: pass num_classes")
-    if lowest < -1 or highest >= num_classes:
-        raise ValueError(
-            f"class indices must lie in 0 … {num_classes - 1}, or be -1 where unknown, "
-            f"got {lowest} … {highest}"
-        )
+def _count_indices(targets: Tensor, num_classes: int | None) -> Tensor:
+    indices, number = read_indices(targets, num_classes)
+    if num_classes is None and number < 2:
+        raise ValueError("class indices must name at least two classes: pass num_classes")
     known = indices[indices >= 0]
-    positives = torch.bincount(known, minlength=num_classes)
+    positives = torch.bincount(known, minlength=number)
     return torch.stack([len(known) - positives, positives])
 
 
@@ -95,21 +86,16 @@ def _targets_of(batch: Any) -> Tensor:
     return torch.as_tensor(batch[-1] if isinstance(batch, (tuple, list)) else batch)
 
 
-def _count_sparse(targets: Any) -> Tensor:
+def _count_sparse(targets: Any, num_classes: int | None) -> Tensor:
     entries = targets.tocoo(copy=True)
     entries.sum_duplicates()
-    num_samples, num_classes = entries.shape
+    num_samples, number = entries.shape
+    check_num_classes(num_classes, found=number)
     # What is not stored is a negative, so only the stored entries need a look.
     stored = np.asarray(entries.data, dtype=np.float64)
-    strange = ~(((stored >= 0) & (stored <= 1)) | np.isnan(stored) | (stored == -1))
-    if strange.any():
-        raise ValueError(
-            "sparse targets must hold 0, 1, soft labels between, or unknown (-1 or NaN), "
-            f"got {stored[strange][0]:g}"
-        )
-    known = stored >= 0
-    positives = np.bincount(entries.col[known & (stored >= 0.5)], minlength=num_classes)
-    unknown = np.bincount(entries.col[~known], minlength=num_classes)
+    check_targets(torch.from_numpy(stored), hint="class indices go in as integers of shape (N,)")
+    positives = np.bincount(entries.col[stored >= 0.5], minlength=number)
+    unknown = np.bincount(entries.col[~(stored >= 0)], minlength=number)
     return torch.from_numpy(np.stack([num_samples - positives - unknown, positives]).astype(np.int64))
 
 

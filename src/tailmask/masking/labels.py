@@ -8,7 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "one_hot", "raise_faults", "read_batch", "require_indices"]
+from tailmask.targets import require_indices
+
+__all__ = ["Batch", "one_hot", "raise_faults", "read_batch"]
 
 
 class Batch(NamedTuple):
@@ -63,18 +65,6 @@ def one_hot(indices: Tensor, num_classes: int) -> Tensor:
     rows.masked_fill_(outside.unsqueeze(1), -1)
     rows[:, 0].masked_fill_(outside & (indices != -1), 2)
     return rows
-
-
-def require_indices(indices: Tensor) -> None:
-    """Refuse class indices that are no integers.
-
-    >>> require_indices(torch.tensor([2, -1]))
-    """
-    if indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool:
-        raise ValueError(
-            f"targets of shape (N,) are class indices and must be integers, got {indices.dtype}: "
-            "labels of a single class go in with shape (N, 1)"
-        )
 
 
 def raise_faults(faults: Tensor) -> None:

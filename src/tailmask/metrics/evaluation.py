@@ -16,6 +16,7 @@ from tailmask.metrics.ranking import ranking_measures
 from tailmask.metrics.reliability import brier_score, calibration_error
 from tailmask.metrics.report import Report
 from tailmask.metrics.samplewise import exact_match, mean_over_samples, sample_f1
+from tailmask.targets import read_indices
 
 __all__ = ["Activation", "Evaluation", "averages", "evaluate"]
 
@@ -74,9 +75,10 @@ class Evaluation:
     - `ece`, `brier`: calibration, averaged over classes, and `ece_pooled` over all labels at once.
 
     A label is predicted where its probability is at least its threshold. Single-label data (`targets` one-hot
-    or class indices (N,)) are predicted by arg max and have, in place of the third and fourth item, `error`
-    over samples, `error_balanced` over the classes that are present (the paper's "average error across all
-    classes"), `error_rarest_5` and so on, and `ece_top`, the calibration error of the predicted class alone.
+    or class indices (N,), −1 where unknown) are predicted by arg max and have, in place of the third and
+    fourth item, `error` over samples, `error_balanced` over the classes that are present (the paper's
+    "average error across all classes"), `error_rarest_5` and so on, and `ece_top`, the calibration error of
+    the predicted class alone.
 
     `activation` turns `logits` into probabilities; with `"none"` they are probabilities already. Ranks are
     taken from logits, where probabilities near one would be equal by rounding.
@@ -210,9 +212,8 @@ def _activate(scores: Tensor, activation: Activation) -> tuple[Tensor, Tensor]:
 def _one_label_each(targets: Tensor, num_classes: int) -> Tensor:
     """Single-label targets as rows of labels (N, C): one 1, or all −1 where the class is unknown."""
     if targets.ndim == 1:
-        if targets.is_floating_point() or bool((targets >= num_classes).any()):
-            raise ValueError(f"class indices must be integers below {num_classes}, or −1 where unknown")
-        targets = targets.unsqueeze(1) == torch.arange(num_classes, device=targets.device)
+        indices, _ = read_indices(targets, num_classes)
+        targets = indices.unsqueeze(1) == torch.arange(num_classes, device=indices.device)
     present = as_labels(targets) == 1
     number = torch.count_nonzero(present, dim=1)
     if bool((number > 1).any()):

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tailmask.targets import check_targets
+
 __all__ = [
     "WIDE_BLOCK",
     "as_labels",
@@ -37,21 +39,10 @@ def as_labels(targets: Tensor) -> Tensor:
         raise ValueError(
             f"targets must have shape (N, C), got {tuple(targets.shape)}: make class indices one-hot"
         )
-    if targets.dtype == torch.bool:
-        return targets.to(torch.int8)
-    if targets.numel() and _out_of_range(targets):
-        raise ValueError("targets must be 0, 1 or between, or −1 or NaN where unknown: found other values")
-    if targets.dtype == torch.int8:
-        return targets
+    check_targets(targets)
     if not targets.is_floating_point():
         return targets.to(torch.int8)
     return targets.ge(0.5).to(torch.int8).masked_fill_(~targets.ge(0.0), -1)  # NaN ≥ 0 is false
-
-
-def _out_of_range(targets: Tensor) -> bool:
-    if not targets.is_floating_point():
-        return bool(targets.amin() < -1) or bool(targets.amax() > 1)
-    return bool((targets.gt(1.0) | (targets.lt(0.0) & targets.ne(-1.0))).any())
 
 
 def as_predictions(predictions: Tensor) -> Tensor:

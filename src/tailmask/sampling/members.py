@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tailmask.targets import as_tensor, check_num_classes, check_targets, read_indices
+
 __all__ = ["Integers", "Members", "read_members"]
 
 Integers = NDArray[np.int64]
@@ -62,48 +64,35 @@ def read_members(targets: Any, num_classes: int | None = None) -> tuple[int, Mem
     if hasattr(targets, "tocoo"):
         entries = targets.tocoo(copy=True)
         entries.sum_duplicates()
-        number, num_classes = entries.shape
+        number, found = entries.shape
         samples, classes = entries.row.astype(np.int64), entries.col.astype(np.int64)
         values = np.asarray(entries.data, dtype=np.float64)
     else:
-        tensor = torch.as_tensor(targets).detach().cpu()
-        number = len(tensor)
+        tensor = as_tensor(targets).cpu()
         if tensor.ndim == 1:
-            return number, *_read_indices(tensor, num_classes)
+            return len(tensor), *_read_indices(tensor, num_classes)
         if tensor.ndim != 2:
             raise ValueError(f"targets must have shape (N, C) or (N,), got {tuple(tensor.shape)}")
-        num_classes = tensor.shape[1]
+        number, found = tensor.shape
         stored = tensor != 0
         samples, classes = (axis.numpy() for axis in stored.nonzero(as_tuple=True))
         values = tensor[stored].to(torch.float64).numpy()
-    unknown, positive = np.isnan(values) | (values == -1), values >= 0.5
-    strange = values[~unknown & ((values < 0) | (values > 1))]
-    if len(strange):
-        raise ValueError(
-            "targets must be 0, 1, soft labels between, or unknown (-1 or NaN), "
-            f"got {strange[0]:g}: class indices go in as integers of shape (N,)"
-        )
+    check_num_classes(num_classes, found)
+    check_targets(torch.from_numpy(values), hint="class indices go in as integers of shape (N,)")
+    unknown, positive = ~(values >= 0), values >= 0.5
     return (
         number,
-        Members.group(classes[positive], samples[positive], num_classes),
-        Members.group(classes[unknown], samples[unknown], num_classes),
+        Members.group(classes[positive], samples[positive], found),
+        Members.group(classes[unknown], samples[unknown], found),
     )
 
 
-def _read_indices(indices: Tensor, num_classes: int | None) -> tuple[Members, Members]:
-    if indices.is_floating_point() or indices.dtype == torch.bool:
-        raise ValueError(f"targets of shape (N,) must be integer class indices, got {indices.dtype}")
-    classes = indices.to(torch.int64).numpy()
-    highest = int(classes.max(initial=-1))
-    num_classes = highest + 1 if num_classes is None else num_classes
-    if highest >= num_classes or classes.min(initial=-1) < -1:
-        raise ValueError(
-            f"class indices must lie in 0 … {num_classes - 1}, or be -1 where unknown, "
-            f"got {classes.min()} … {highest}"
-        )
+def _read_indices(targets: Tensor, num_classes: int | None) -> tuple[Members, Members]:
+    indices, number = read_indices(targets, num_classes)
+    classes = indices.numpy()
     samples, known = np.arange(len(classes)), classes >= 0
     missing = samples[~known]  # unknown in every class
     return (
-        Members.group(classes[known], samples[known], num_classes),
-        Members(np.arange(num_classes + 1) * len(missing), np.tile(missing, num_classes)),
+        Members.group(classes[known], samples[known], number),
+        Members(np.arange(number + 1) * len(missing), np.tile(missing, number)),
     )
