@@ -16,7 +16,7 @@ SOURCE = Path(tailmask.__file__).parent
 # From the bottom up; a module may import from rows below its own, and from itself.
 LAYERS = [
     {"errors", "files", "markdown", "buffers", "targets", "__init__"},
-    {"functional"},
+    {"functional", "reduction"},
     {"masking", "losses", "sampling", "metrics", "calibration"},
     {"data", "models"},
     {"method"},

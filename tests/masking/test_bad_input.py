@@ -203,9 +203,25 @@ class TestConstruction:
             ({"rate": -0.1}, "rate must be 0 or more and finite, got -0.1"),
             ({"rate": float("nan")}, "rate must be 0 or more and finite, got nan"),
             ({"rate": float("inf")}, "rate must be 0 or more and finite, got inf"),
-            ({"num_bins": 1}, "num_bins must be 2 or more"),
+            ({"rate": "fast"}, "rate must be 0 or more and finite, got 'fast'"),
+            ({"rate": [0.1]}, r"rate must be 0 or more and finite, got \[0.1\]"),
+            ({"num_bins": 1}, "num_bins must be a whole number of 2 or more, .* got 1"),
+            ({"num_bins": 10.0}, r"num_bins must be a whole number of 2 or more, .* got 10\.0"),
+            ({"num_bins": "10"}, "num_bins must be a whole number of 2 or more, .* got '10'"),
             ({"num_bins": 5, "adapt": "rate"}, "even for adapt"),
-            ({"ratio_range": (1.0, 0.5)}, "0 <= low < high"),
+            ({"ratio_range": (1.0, 0.5)}, r"\(low, high\) with 0 <= low < high, got \(1\.0, 0\.5\)"),
+            ({"ratio_range": (-1.0, 1.0)}, r"0 <= low < high, got \(-1\.0, 1\.0\)"),
+            ({"ratio_range": (float("nan"), 1.0)}, "0 <= low < high, got .nan, 1.0"),
+            ({"ratio_range": 1.0}, r"ratio_range must be \(low, high\) with 0 <= low < high, got 1\.0"),
+            ({"ratio_range": (0, 1, 2)}, r"0 <= low < high, got \(0, 1, 2\)"),
+            ({"ratio_range": "01"}, "0 <= low < high, got '01'"),
+            ({"ratio_range": (0, None)}, r"0 <= low < high, got \(0, None\)"),
+            ({"warmup": -3}, "warmup must be a whole number of 0 or more, got -3"),
+            ({"warmup": 2.5}, "warmup must be a whole number of 0 or more, got 2.5"),
+            ({"warmup": "2"}, "warmup must be a whole number of 0 or more, got '2'"),
+            ({"classes": "abc"}, "classes must be a list of 3 names, got 'abc'"),
+            ({"classes": 3}, "classes must be a list of 3 names, got 3"),
+            ({"classes": ["a", "b"]}, "classes must name 3 classes, got 2 names"),
         ],
     )
     def test_options(self, options, message):
@@ -225,6 +241,12 @@ class TestConstruction:
             ([1.0, torch.nan], [3, 4], "whole numbers of 0 or more, got nan"),
             ([1.0, torch.inf], [3, 4], "whole numbers of 0 or more, got inf"),
             (3, 4, r"shape \(C,\)"),
+            (
+                ["a", "b"],
+                [1, 2],
+                "positives must be numbers, got an array of <U1: give the number of samples",
+            ),
+            ([1, 2], [[1], [1, 2]], "negatives must be numbers, got rows of different lengths"),
         ],
     )
     def test_counts(self, positives, negatives, message):
@@ -236,6 +258,19 @@ class TestConstruction:
             PartialLabelMasking(torch.tensor([[3, -2], [1, 2]]))
         with pytest.raises(ValueError, match=r"whole numbers of 0 or more, got 0\.5"):
             criterion.set_class_counts([1, 1, 0.5], [3, 3, 3])
+
+    def test_options_of_numpy_and_lists_are_taken(self):
+        criterion = PartialLabelMasking.from_targets(
+            TARGETS,
+            rate=np.float32(0.5),
+            num_bins=np.int64(4),
+            ratio_range=[0, np.float64(1)],
+            warmup=np.int32(2),
+            classes=np.array(["a", "b", "c"]),
+        )
+        assert (criterion.rate, criterion.num_bins, criterion.warmup) == (0.5, 4, 2)
+        assert criterion.ratio_range == (0.0, 1.0)
+        assert criterion.classes == ("a", "b", "c")
 
     def test_long_lists_of_classes_are_cut(self):
         with pytest.warns(UserWarning, match=r"class 0, 1, 2, 3, 4 and 995 more"):

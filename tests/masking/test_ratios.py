@@ -47,7 +47,7 @@ class TestStatistics:
         targets[0, 0] = torch.nan
         whole, blocks = (PartialLabelMasking.from_targets(targets) for _ in range(2))
         whole(logits, targets)
-        monkeypatch.setattr("tailmask.masking.ratios._BLOCK", 30 * 7)
+        monkeypatch.setattr("tailmask.masking.statistics._BLOCK", 30 * 7)
         blocks(logits, targets)
         assert torch.equal(whole.counts, blocks.counts)
 

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tailmask.losses.base import ElementwiseLoss, Reduction
+from tailmask.losses.base import ElementwiseLoss
+from tailmask.reduction import Reduction
 
 __all__ = ["AsymmetricLoss", "asymmetric_loss"]
 

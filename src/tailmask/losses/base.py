@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tailmask.buffers import ExactBuffers
-from tailmask.errors import nearest
 from tailmask.losses.weights import class_vector, over_classes, sample_weights
+from tailmask.reduction import Reduction, check_reduction
 from tailmask.targets import check_targets
 
-__all__ = ["ElementwiseLoss", "Reduction", "WeightedLoss", "full_precision"]
-
-Reduction = Literal["mean", "batchmean", "sum", "none"]
-
-_REDUCTIONS = ("mean", "batchmean", "sum", "none")
+__all__ = ["ElementwiseLoss", "WeightedLoss", "full_precision"]
 
 
 class WeightedLoss(ExactBuffers):
@@ -26,8 +22,7 @@ class WeightedLoss(ExactBuffers):
 
     def __init__(self, *, weight: Any, reduction: Reduction) -> None:
         super().__init__()
-        if reduction not in _REDUCTIONS:
-            raise ValueError(f"reduction is not {reduction!r}: {nearest(str(reduction), _REDUCTIONS)}")
+        check_reduction(reduction)
         self.reduction = reduction
         self.register_buffer("weight", None if weight is None else class_vector(weight, name="weight"))
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from tailmask.buffers import ExactBuffers
-from tailmask.losses.base import Reduction, WeightedLoss
+from tailmask.losses.base import WeightedLoss
 from tailmask.losses.weights import class_vector
+from tailmask.reduction import Reduction
 
 __all__ = ["DeferredReweighting"]
 

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmask.losses.base import ElementwiseLoss, Reduction
+from tailmask.losses.base import ElementwiseLoss
 from tailmask.losses.elementwise import focal_loss
 from tailmask.losses.weights import class_vector, over_classes
+from tailmask.reduction import Reduction
 
 __all__ = ["DistributionBalancedLoss", "rebalanced_weights"]
 

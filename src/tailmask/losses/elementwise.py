@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tailmask.losses.base import ElementwiseLoss, Reduction
+from tailmask.losses.base import ElementwiseLoss
 from tailmask.losses.weights import class_vector, over_classes
+from tailmask.reduction import Reduction
 
 __all__ = ["BinaryCrossEntropy", "FocalLoss", "focal_loss"]
 

@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tailmask.losses.base import Reduction, WeightedLoss, full_precision
+from tailmask.losses.base import WeightedLoss, full_precision
 from tailmask.losses.weights import class_vector
+from tailmask.reduction import Reduction
 from tailmask.targets import read_indices, require_indices
 
 __all__ = ["LDAMLoss", "ldam_margins"]

@@ -106,13 +106,15 @@ def stack_counts(positives: Any, negatives: Any) -> Tensor:
     tensor([[40, 49],
             [10,  1]])
     """
-    positives, negatives = torch.as_tensor(positives), torch.as_tensor(negatives)
+    hint = "give the number of samples of each class"
+    positives = as_tensor(positives, name="positives", hint=hint)
+    negatives = as_tensor(negatives, name="negatives", hint=hint)
     if positives.ndim != 1 or positives.shape != negatives.shape:
         raise ValueError(
             f"positives and negatives must both have shape (C,), got {tuple(positives.shape)} "
             f"and {tuple(negatives.shape)}"
         )
-    return torch.stack([negatives, positives])
+    return torch.stack([negatives.to(positives.device), positives])
 
 
 def check_counts(class_counts: Any) -> Tensor:
@@ -122,7 +124,7 @@ def check_counts(class_counts: Any) -> Tensor:
     tensor([[40, 49],
             [10,  1]])
     """
-    class_counts = torch.as_tensor(class_counts)
+    class_counts = as_tensor(class_counts, name="class_counts", hint="give negatives and positives, (2, C)")
     if class_counts.ndim != 2 or class_counts.shape[0] != 2 or not class_counts.shape[1]:
         raise ValueError(f"class_counts must have shape (2, C), got {tuple(class_counts.shape)}")
     whole: Tensor = class_counts.to(torch.int64)

@@ -11,16 +11,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tailmask import functional
-from tailmask.errors import nearest
 from tailmask.masking.counting import count_classes, stack_counts
 from tailmask.masking.labels import Batch, one_hot, raise_faults, read_batch
-from tailmask.masking.ratios import AdaptiveRatio, Gap
+from tailmask.masking.options import Gap
+from tailmask.masking.ratios import AdaptiveRatio
+from tailmask.reduction import Reduction, check_reduction
 
 __all__ = ["PartialLabelMasking"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-
-_REDUCTIONS = ("mean", "batchmean", "sum", "none")
 
 
 class PartialLabelMasking(AdaptiveRatio):
@@ -75,7 +74,7 @@ class PartialLabelMasking(AdaptiveRatio):
         classes: Sequence[str] | None = None,
         record: bool = True,
         expected: bool = False,
-        reduction: Literal["mean", "batchmean", "sum", "none"] = "mean",
+        reduction: Reduction = "mean",
         generator: torch.Generator | None = None,
         validate: bool = False,
     ) -> None:
@@ -89,8 +88,7 @@ class PartialLabelMasking(AdaptiveRatio):
             warmup=warmup,
             classes=classes,
         )
-        if reduction not in _REDUCTIONS:
-            raise ValueError(f"reduction is not {reduction!r}: {nearest(str(reduction), _REDUCTIONS)}")
+        check_reduction(reduction)
         if loss is not None and (isinstance(loss, type) or not callable(loss)):
             raise ValueError(
                 "loss must be a callable, (logits, targets) → (N, C), "
