@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -98,6 +99,24 @@ def test_all_parts_are_there(page: str) -> None:
     for part in ("plm + tuned thresholds", "Recall, 2 rarest", "Gained most with plm", "momentum", "torch"):
         assert part in text
     assert "plm:rate=0.05" in text  # the method with all its options
+
+
+def test_folders_have_no_more_of_their_names_than_tells_them_apart(
+    page: str, runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever gets the page learns nothing of the machine's folders."""
+    assert str(runs[0].folder.parent) not in page
+    assert "<td>plm-1</td>" in page
+    monkeypatch.setattr("tailmask.report.page.draw_pictures", lambda *_: [])
+    monkeypatch.chdir(runs[0].folder)
+    assert "<td>bce-0</td>" in render_report([Run(Path())])
+    apart = [
+        Run(shutil.copytree(run.folder, tmp_path / "secret" / f"{place}" / "same"))
+        for place, run in enumerate(runs[:3])
+    ]
+    html = render_report(apart)
+    assert re.findall("<td>([^<]*/same)</td>", html) == ["0/same", "1/same", "2/same"]
+    assert "secret" not in html
 
 
 def test_captions_speak_of_a_band_where_there_is_one(runs: list[Run]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -40,7 +41,7 @@ def write_run(planned, *, classes, train_positives, strength=2.0, single_label=F
         "single_label": single_label,
         "train_counts": [[samples - count for count in train_positives], list(train_positives)],
         "sessions": [{"threads": 1}],
-        "determines": {"data": {"name": config.data}, "method": str(config.method), "seed": seed},
+        "determines": {"data": {"name": Path(config.data).name}, "method": str(config.method), "seed": seed},
     }
     planned.folder.mkdir(parents=True)
     (planned.folder / "run.json").write_text(json.dumps(record))

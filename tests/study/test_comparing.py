@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from synthetic import write_run
 
 from tailmask import report
+from tailmask.data import DataOptions
 from tailmask.errors import UserError
 from tailmask.study import compare, comparing, plan_comparison
 from tailmask.study.facts import DataFacts
+from tailmask.study.formats import STUDY
 from tailmask.study.plan import PlannedRun, Setting
 from tailmask.study.pool import Failure
 from tailmask.study.rarest import with_rarest
@@ -131,6 +134,47 @@ def test_a_smaller_question_does_not_shrink_the_study(pool, tmp_path):
     content = json.loads((folder / "comparison.json").read_text())
     assert len(content["runs"]) == 6
     assert content["seeds"] == [0, 1]
+
+
+def test_the_same_file_from_elsewhere_is_the_same_study(pool, tmp_path, monkeypatch):
+    home = tmp_path / "secret"
+    home.mkdir()
+    (home / "a.csv").touch()
+    (home / "test.csv").touch()
+    monkeypatch.chdir(tmp_path)
+
+    def study(data, test_file, methods):
+        options = DataOptions(labels="tag_*", test_file=test_file)
+        return compare(data, methods, seeds=1, out=tmp_path / "study", options=options)
+
+    study("secret/a.csv", Path("secret/test.csv"), ["bce"])
+    record = json.loads((tmp_path / "study" / "study.json").read_text())
+    assert "secret" not in str(record)
+    # As it was written before.
+    record["setting"] |= {"data": "secret/a.csv"}
+    record["setting"]["options"] |= {"test_file": "secret/test.csv"}
+    (tmp_path / "study" / "study.json").write_text(json.dumps(record))
+    monkeypatch.chdir(home)
+    assert len(study(str(home / "a.csv"), home / "test.csv", ["bce", "plm"]).runs) == 2
+    assert len(pool.made) == 2
+    for name in ("comparison.json", "comparison.md"):
+        text = (tmp_path / "study" / name).read_text()
+        assert "secret" not in text
+        assert "a.csv" in text
+        assert "test.csv" in text
+    (home / "b.csv").touch()
+    with pytest.raises(UserError, match=r"another study, which differs in data \(a\.csv there, b\.csv asked"):
+        study(str(home / "b.csv"), home / "test.csv", ["bce"])
+
+
+@pytest.mark.parametrize(
+    "setting", [None, 7, [], {}, {"data": 7, "options": {}, "recipe": None}, {"data": "a", "options": []}]
+)
+def test_a_study_without_a_valid_setting_is_refused(pool, tmp_path, setting):
+    (tmp_path / "study.json").write_text(json.dumps({"format": STUDY, "setting": setting}))
+    with pytest.raises(UserError, match=r"study\.json has no valid setting: was it written by tailmask\?"):
+        compare(out=tmp_path)
+    assert pool.made == []
 
 
 def test_what_is_no_run_of_the_study_is_left_out(pool, tmp_path):

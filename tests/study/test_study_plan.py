@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import typing
 from pathlib import Path
 
 import pytest
 
 from tailmask.cli import main
 from tailmask.data import DataOptions
+from tailmask.data.options import PLACES
 from tailmask.errors import UserError
 from tailmask.study import Request, plan_reproduction
 from tailmask.study.plan import PlannedRun, Setting, plan_runs, slug
@@ -31,6 +33,45 @@ def test_where_the_data_lie_is_no_part_of_a_setting():
     assert moved.name == Setting("cifar10-lt").name
     assert moved.identity() == Setting("cifar10-lt").identity()
     assert Setting("cifar10-lt", DataOptions(rho=10)).identity() != Setting("cifar10-lt").identity()
+    assert Setting("a.csv").identity() != Setting("b.csv").identity()
+
+
+def at(folder: str) -> Setting:
+    """The same files in a folder of choice."""
+    root = Path(folder)
+    places = {name: root / name for name in ("classes", "images", "test_file", "validation_file", "data_dir")}
+    return Setting(f"{folder}/a.csv", DataOptions(labels="tag_*", **places), recipe=f"{folder}/own.toml")
+
+
+@pytest.mark.parametrize("folder", [".", "deep/secret", "/secret"])
+def test_files_may_be_named_in_any_way(folder):
+    there, here = at(folder), at("here")
+    assert there.name == here.name
+    assert there.published() == here.published()
+    assert "secret" not in f"{there.name} {there.published()} {there.identity()}"
+    assert there.published()["data"] == "a.csv"
+    assert there.published()["recipe"] == "own.toml"
+    assert there.published()["options"] == {
+        "labels": "tag_*",
+        **{name: name for name in ("classes", "images", "test_file", "validation_file")},
+    }
+    plain = Setting("a.csv", DataOptions(labels="tag_*"), recipe="own.toml")
+    assert there.identity() == plain.identity(), "what these files hold is compared by digests"
+
+
+def test_every_choice_of_a_file_is_known_as_a_place():
+    hints = typing.get_type_hints(DataOptions)
+    assert {name for name, hint in hints.items() if Path in typing.get_args(hint)} < set(PLACES)
+
+
+def test_a_request_is_the_same_from_anywhere():
+    one, other = (
+        Request(data=f"{folder}/a.csv", options=DataOptions(test_file=Path(folder, "b.csv")))
+        for folder in (".", "/elsewhere")
+    )
+    assert one.identity() == other.identity()
+    assert Request(data="a.csv", options=DataOptions(test_file=Path("c.csv"))).identity() != one.identity()
+    assert Request().identity()["data"] is None
 
 
 def test_names_tell_settings_apart_and_are_safe_file_names():

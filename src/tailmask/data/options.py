@@ -9,7 +9,10 @@ from typing import ClassVar, Literal
 
 from tailmask.errors import UserError
 
-__all__ = ["DataOptions"]
+__all__ = ["PLACES", "DataOptions"]
+
+# Choices that say where files are: what is read there is on record, not the place.
+PLACES = ("data_dir", "download", "images", "classes", "test_file", "validation_file")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tailmask.data.digest import digest, file_digest, text_digest
 from tailmask.data.encoders import Encoder
 from tailmask.data.frames import TABLES
 from tailmask.data.labels import Labels, in_order
-from tailmask.data.options import DataOptions
+from tailmask.data.options import PLACES, DataOptions
 from tailmask.data.splits import stratified
 from tailmask.errors import UserError, listing
 
@@ -28,9 +28,6 @@ __all__ = ["VALIDATION_SHARE", "Rows", "load_file"]
 
 KINDS = (*TABLES, ".npz", ".arff", ".json", ".txt")
 TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
-
-# Choices that say where files are: what is read there is on record, not the place.
-_PLACES = ("data_dir", "download", "images", "classes", "test_file", "validation_file")
 
 
 class Rows(Protocol):
@@ -206,7 +203,7 @@ def _source(path: Path, parts: dict[str, _Part], options: DataOptions) -> dict[s
     chosen = {
         field.name: getattr(options, field.name)
         for field in dataclasses.fields(options)
-        if field.name not in _PLACES and getattr(options, field.name) != field.default
+        if field.name not in PLACES and getattr(options, field.name) != field.default
     }
     digests = {part.path: _digests(part) for part in parts.values()}
     return {

@@ -107,20 +107,32 @@ def _file(name: str) -> str:
 
 def _runs(experiment: Experiment) -> list[dict[str, Any]]:
     """One line for each run: what made it, how long, where."""
-    found = []
-    for method, by_seed in experiment.runs.items():
-        for seed, run in by_seed.items():
-            found.append(
-                {
-                    "method": method,
-                    "full_name": run.config["method"],
-                    "seed": seed,
-                    "minutes": history.seconds(run) / 60,
-                    "folder": str(run.folder),
-                    "commit": str(run.config.get("commit") or "–")[:10],
-                }
-            )
-    return found
+    every = [(method, seed, run) for method, runs in experiment.runs.items() for seed, run in runs.items()]
+    names = _short_names([run.folder for _, _, run in every])
+    return [
+        {
+            "method": method,
+            "full_name": run.config["method"],
+            "seed": seed,
+            "minutes": history.seconds(run) / 60,
+            "folder": name,
+            "commit": str(run.config.get("commit") or "–")[:10],
+        }
+        for (method, seed, run), name in zip(every, names, strict=True)
+    ]
+
+
+def _short_names(folders: Sequence[Path]) -> list[str]:
+    """The ends of folders that tell them apart: what is above is not for the page's readers.
+
+    >>> _short_names([Path("/home/a/bce"), Path("/home/b/bce")]), _short_names([Path("/home/a/bce")])
+    (['a/bce', 'b/bce'], ['bce'])
+    """
+    parts = [folder.resolve().parts for folder in folders]
+    length = 1
+    while len({each[-length:] for each in parts}) < len(set(parts)):
+        length += 1
+    return ["/".join(each[-length:]) for each in parts]
 
 
 def _recipe(config: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:

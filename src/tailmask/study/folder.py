@@ -11,7 +11,7 @@ from tailmask.errors import UserError, listing
 from tailmask.files import write_json
 from tailmask.study.facts import DataFacts
 from tailmask.study.formats import STUDY
-from tailmask.study.plan import Setting
+from tailmask.study.plan import Setting, without_places
 from tailmask.training.config import differences
 
 __all__ = ["begin_study", "check_study"]
@@ -29,7 +29,7 @@ def check_study(folder: Path, setting: Setting) -> None:
             raise UserError(f"{folder} holds files that are not of a study: choose another with --out")
         return
     own_epochs = dataclasses.replace(setting, epochs=None).config("bce", 0).recipe.schedule.epochs
-    both = (_read(folder / "study.json").get("setting", {}), setting.identity())
+    both = (_read_setting(folder / "study.json"), setting.identity())
     there, asked = (each | {"epochs": each.get("epochs") or own_epochs} for each in both)
     _refuse_differences(folder, there, asked)
 
@@ -50,6 +50,13 @@ def _refuse_differences(folder: Path, there: dict[str, Any], asked: dict[str, An
             f"{folder} holds another study, which differs in {listing(found, limit=3)}: "
             "choose another folder with --out"
         )
+
+
+def _read_setting(path: Path) -> dict[str, Any]:
+    try:
+        return without_places(_read(path)["setting"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} has no valid setting: was it written by tailmask?") from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from tailmask.data import NAMED, DataOptions, load
+from tailmask.data.options import PLACES
 from tailmask.errors import UserError
 from tailmask.files import slug
 from tailmask.method import WORDS, Method, parse
 from tailmask.training import RunConfig, configure
 
-__all__ = ["PlannedRun", "Setting", "check_count", "distinct", "method_names", "plan_runs"]
+__all__ = ["PlannedRun", "Setting", "check_count", "distinct", "method_names", "plan_runs", "without_places"]
 
-# Where the data lie changes nothing of what a run is.
-_PLACES = ("data_dir", "download")
+# Places of the public sets, which nobody needs to know: their names are enough.
+_ROOTS = ("data_dir", "download")
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,18 @@ class Setting:
         return {name: value for name, value in values.items() if value != getattr(default, name)}
 
     def identity(self) -> dict[str, Any]:
-        """The setting as JSON, but for where the data lie."""
-        values = self.to_json()
-        kept = {name: value for name, value in values["options"].items() if name not in _PLACES}
-        return values | {"options": kept}
+        """The setting as JSON, but for where files are: what they hold has digests in the data's source."""
+        return without_places(self.to_json())
+
+    def published(self) -> dict[str, Any]:
+        """The setting as JSON for others to read: files and folders by their names alone.
+
+        >>> Setting("home/a.csv", DataOptions(test_file=Path("home/b.csv"))).published()["options"]
+        {'test_file': 'b.csv'}
+        """
+        chosen = {name: value for name, value in self.choices.items() if name not in _ROOTS}
+        names = {name: v.name if isinstance(v, Path) else v for name, v in chosen.items()}
+        return self.identity() | {"options": names}
 
     def shares_data(self, other: Setting) -> bool:
         """Whether both settings are of the same data."""
@@ -77,7 +86,7 @@ class Setting:
     def name(self) -> str:
         """A name for a folder: the data, and what differs from the defaults."""
         parts = [Path(self.data).stem]
-        parts += [f"{name}={_text(value)}" for name, value in self.choices.items() if name not in _PLACES]
+        parts += [f"{name}={_text(value)}" for name, value in self.published()["options"].items()]
         parts += [] if self.recipe is None else [f"recipe={Path(self.recipe).stem}"]
         parts += [] if self.budget == 1.0 else [f"budget={_text(self.budget)}"]
         parts += [] if self.epochs is None else [f"epochs={self.epochs}"]
@@ -118,6 +127,17 @@ class Setting:
         }
         values: dict[str, Any] = {"options": DataOptions(**options), "fields": tuple(value["fields"])}
         return cls(**value | values)
+
+
+def without_places(setting: dict[str, Any]) -> dict[str, Any]:
+    """A setting's JSON without the places of files: those of the data and the recipe have their names.
+
+    >>> without_places({"data": "./a.csv", "options": {"rho": 10.0, "test_file": "b.csv"}, "recipe": None})
+    {'data': 'a.csv', 'options': {'rho': 10.0}, 'recipe': None}
+    """
+    options = {name: value for name, value in setting["options"].items() if name not in PLACES}
+    recipe = setting["recipe"] and Path(setting["recipe"]).name
+    return setting | {"data": Path(setting["data"]).name, "options": options, "recipe": recipe}
 
 
 @dataclass(frozen=True)

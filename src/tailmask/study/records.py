@@ -51,7 +51,7 @@ def run_records(found: Sequence[tuple[Setting, Run]]) -> dict[str, Any]:
     return {
         "seeds": sorted({run.config["seed"] for _, run in found}),
         "settings": [
-            setting.to_json() | {"name": setting.name, "trained_epochs": epochs}
+            setting.published() | {"name": setting.name, "trained_epochs": epochs}
             for setting, epochs in settings.items()
         ],
         "runs": [_run_record(setting, run) for setting, run in found],

@@ -60,7 +60,8 @@ class Request:
 
     def identity(self) -> dict[str, Any]:
         """What results must have in common to be one: all but the methods and imbalances that are trained."""
-        return {**self.setting(self.data or "").identity(), "data": self.data}
+        setting = self.setting(self.data or "").published()
+        return setting | ({} if self.data else {"data": None})
 
 
 class Part(NamedTuple):
