@@ -112,6 +112,21 @@ def test_schedule_stretches_as_a_whole() -> None:
     assert (schedule.batch_size, schedule.factors) == (128, (0.1, 0.01))
 
 
+@pytest.mark.parametrize("length", [{"budget": 0.25}, {"epochs": 15}])
+def test_the_update_by_rates_settles_in_a_shorter_training_too(length: dict[str, float]) -> None:
+    def masking(method: str, **length: float) -> tuple[float | None, int | None]:
+        found = configure("yeast.arff", method, **length).method.masking
+        return found.rate, found.warmup
+
+    assert masking("plm:adapt=rate") == (None, None), "at the recipe's length the defaults are the loss's own"
+    assert masking("plm:adapt=rate", **length) == (pytest.approx(0.4), 1)
+    assert masking("plm:adapt=rate+asl", **length) == (pytest.approx(0.4), 1)
+    assert masking("plm:adapt=rate,rate=0.02", **length) == (0.02, 1), "what is named stays"
+    assert masking("plm:adapt=rate,warmup=3", **length) == (pytest.approx(0.4), 3)
+    assert masking("plm:adapt=rate", epochs=2) == (0.5, 1), "no step is larger"
+    assert masking("plm:adapt=rate", epochs=120) == (None, None)
+
+
 def test_budget_keeps_lambda_times_epochs_where_lambda_is_small() -> None:
     short = configure("multimnist", "plm", budget=0.2)
     assert short.recipe.schedule.epochs == 18
@@ -121,7 +136,6 @@ def test_budget_keeps_lambda_times_epochs_where_lambda_is_small() -> None:
     assert configure("multimnist", "plm:rate=0.002", budget=0.1).method.masking.rate == pytest.approx(0.02)
     assert configure("cifar10-lt", "plm", budget=0.15).method.masking.rate == 1.0
     assert configure("multimnist", "plm:rate=0", budget=0.2).method.masking.rate == 0
-    assert configure("multimnist", "plm:adapt=rate", budget=0.2).method.masking.rate is None
     unnamed = dataclasses.replace(load_recipe("multimnist"), method={})
     by_default = configure("multimnist", "plm", recipe=unnamed, budget=0.1)
     assert by_default.method.masking.rate == pytest.approx(0.1), "the default is raised as one that is named"

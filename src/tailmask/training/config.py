@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from tailmask.data import NAMED, DataOptions
 from tailmask.errors import UserError
+from tailmask.masking.options import read_rate, read_warmup
 from tailmask.method import Method, parse
+from tailmask.method.parts import Masking
 from tailmask.training.fields import to_mapping
 from tailmask.training.recipe import Recipe, load_recipe, recipe_names
 
@@ -22,6 +24,8 @@ Precision = Literal["32", "bf16"]
 
 # Up to this λ a shorter budget raises it, so that λ · epochs, and with it how far ratios drift, stays.
 SLOW_RATE = 0.01
+# Larger steps towards the fixed point of the update by rates would overshoot it.
+LARGEST_STEP = 0.5
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,9 @@ def configure(
         seed: Seed of the weights, the order, the augmentation and the masks.
         budget: Share of the recipe's epochs to train for; its schedule shrinks along, and where λ is 0.01 or
             less it grows, so that λ · epochs stays.
-        epochs: Number of epochs, in place of a budget: the schedule stretches along, λ stays.
+        epochs: Number of epochs, in place of a budget: the schedule stretches along, λ stays. (The update by
+            rates has a λ and a warm-up of its own; unless they are named, both fit themselves to a shorter
+            training, however it was asked for.)
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         options: Choices about the data.
         precision: "32", or "bf16" for mixed precision.
@@ -121,8 +127,9 @@ def configure(
     scaled = epochs or max(1, round(length * budget))
     chosen = dataclasses.replace(chosen, schedule=chosen.schedule.stretched(scaled))
     resolved = asked.with_defaults(chosen.method)
-    if budget != 1.0:
-        resolved = _keep_drift(resolved, length / scaled)
+    if resolved.masking is not None:
+        masking = _fitted_to_length(resolved.masking, length / scaled, is_budget=budget != 1.0)
+        resolved = dataclasses.replace(resolved, masking=masking)
     remake = None
     if recipe is None and data not in NAMED:
         arguments: dict[str, Any] = {
@@ -195,12 +202,27 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _keep_drift(method: Method, factor: float) -> Method:
-    masking = method.masking
-    if masking is None or masking.adapt == "rate":
-        return method
-    rate = SLOW_RATE if masking.rate is None else masking.rate  # which is also the loss's own default
+def _fitted_to_length(masking: Masking, shortening: float, *, is_budget: bool) -> Masking:
+    """The masking for training `shortening` times as short as the recipe's."""
+    if masking.adapt == "rate":
+        return _settling_in_time(masking, shortening)
+    return _drifting_as_far(masking, shortening) if is_budget else masking
+
+
+def _drifting_as_far(masking: Masking, shortening: float) -> Masking:
+    rate = read_rate(masking.rate, "divergence")
     if rate > SLOW_RATE:
-        return method
-    raised = dataclasses.replace(masking, rate=float(f"{rate * factor:.6g}"))
-    return dataclasses.replace(method, masking=raised)
+        return masking
+    return dataclasses.replace(masking, rate=float(f"{rate * shortening:.6g}"))
+
+
+def _settling_in_time(masking: Masking, shortening: float) -> Masking:
+    """The update by rates, with what is not named chosen so that ratios can move as far in fewer epochs."""
+    if shortening <= 1:
+        return masking
+    rate, warmup = masking.rate, masking.warmup
+    if rate is None:
+        rate = min(LARGEST_STEP, float(f"{read_rate(None, 'rate') * shortening:.6g}"))
+    if warmup is None:
+        warmup = max(1, round(read_warmup(None, "rate") / shortening))
+    return dataclasses.replace(masking, rate=rate, warmup=warmup)
