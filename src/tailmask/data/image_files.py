@@ -131,12 +131,14 @@ def decode(
 
 
 def _orientation(image: Any) -> int:
-    """The orientation that EXIF data give an image, 1 where it is upright."""
-    if image.format == "TIFF":
-        image.load()  # Pillow turns these, and these only, by itself
-        return 1
-    orientation = image.getexif().get(_ORIENTATION)
-    return orientation if orientation in _TURNS else 1
+    """The orientation that EXIF data give an image, 1 where it is upright or they are damaged."""
+    if image.format in ("PNG", "TIFF"):
+        image.load()  # EXIF data of a PNG may come last; a TIFF is turned by Pillow itself
+    if image.format != "TIFF":
+        with contextlib.suppress(*_NOT_DECODED):
+            orientation = image.getexif().get(_ORIENTATION)
+            return orientation if orientation in _TURNS else 1
+    return 1
 
 
 def _middle(size: tuple[int, int], aspect: float) -> Box:
