@@ -189,43 +189,6 @@ class TestLabels:
         torch.testing.assert_close(criterion.eval()(logits, targets, sample_weight=weights), expected)
 
 
-class TestPriorShift:
-    def test_gives_the_data_s_own_probabilities_back(self):
-        # A linear model on one-hot inputs learns each input's log odds exactly; PLM shifts them by the ratio.
-        torch.manual_seed(0)
-        inputs = torch.randint(5, (20_000,))
-        targets = (
-            torch.rand(20_000, 1) < torch.tensor([0.02, 0.05, 0.1, 0.3, 0.6])[inputs].unsqueeze(1)
-        ).float()
-        model = nn.Embedding(5, 1)
-        criterion = PartialLabelMasking.from_targets(
-            targets, initial_ratio=torch.tensor([1.5]), expected=True
-        )
-        optimizer = torch.optim.LBFGS(model.parameters(), max_iter=50)
-        optimizer.step(
-            lambda: (optimizer.zero_grad(), loss := criterion(model(inputs), targets), loss.backward())[1]
-        )
-        logits = model.weight.detach()
-        empirical = torch.stack([targets[inputs == index].mean() for index in range(5)]).unsqueeze(1)
-        torch.testing.assert_close((logits + criterion.prior_shift()).sigmoid(), empirical, atol=2e-3, rtol=0)
-        assert (logits.sigmoid() - empirical).abs().max() > 0.1
-
-    def test_warns_for_other_losses(self, targets):
-        def hinge(logits, targets):
-            return F.relu(1 - logits * (2 * targets - 1))
-
-        criterion = PartialLabelMasking.from_targets(targets, loss=hinge)
-        assert not criterion.supports_prior_shift
-        with pytest.warns(UserWarning, match="prior_shift holds for binary cross-entropy"):
-            criterion.prior_shift()
-
-    def test_cross_entropy_of_torch_and_ours_needs_no_warning(self, targets):
-        for loss in (nn.BCEWithLogitsLoss(reduction="none"), losses.BinaryCrossEntropy(reduction="none")):
-            criterion = PartialLabelMasking.from_targets(targets, loss=loss)
-            assert criterion.supports_prior_shift
-            criterion.prior_shift()
-
-
 class TestOtherLosses:
     def test_any_elementwise_loss_is_masked(self, logits, targets):
         def squared(logits, targets):

@@ -101,12 +101,82 @@ class TestStatistics:
             moved = not torch.equal(criterion.step().target_ratio, criterion.class_ratio)
             assert moved == (epoch == 2)
 
+    def test_training_and_held_out_outputs_in_one_step_warn_once(self, logits, targets):
+        criterion = PartialLabelMasking.from_targets(targets, adapt="rate")
+        for index in range(3):
+            criterion(logits, targets)
+            criterion.update(logits, targets)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                criterion.step()
+            assert len(caught) == (index == 0)
+        criterion = PartialLabelMasking.from_targets(targets)
+        criterion(logits, targets)
+        criterion.update(logits, targets)
+        with pytest.warns(UserWarning, match=r"both forward and update\(\) .* record=False") as caught:
+            criterion.step()
+        assert caught[0].filename == __file__
+
+    def test_one_source_of_outputs_a_step_does_not_warn(self, logits, targets):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            criterion = PartialLabelMasking.from_targets(targets)
+            criterion(logits, targets)
+            criterion.step()
+            criterion.update(logits, targets)
+            criterion.step()
+            criterion(logits, targets)
+            criterion.reset()
+            criterion.update(logits, targets)
+            criterion.eval()(logits, targets)
+            criterion.step()
+            criterion = PartialLabelMasking.from_targets(targets, record=False)
+            criterion(logits, targets)
+            criterion.update(logits, targets)
+            criterion.step()
+
     def test_adapt_can_be_a_function(self, logits, targets):
         criterion = PartialLabelMasking.from_targets(
             targets, rate=1.0, adapt=lambda counts: torch.full((counts.shape[1],), 0.5)
         )
         criterion(logits, targets)
         torch.testing.assert_close(criterion.step().target_ratio, criterion.class_ratio * np.exp(0.5))
+
+
+class TestTooFewClasses:
+    @pytest.mark.parametrize("counts", [([30], [70]), ([30, 0], [70, 100]), ([0], [10])])
+    @pytest.mark.filterwarnings("ignore:.* classes have no")
+    def test_scores_over_one_class_move_nothing(self, counts):
+        with pytest.warns(UserWarning, match='needs two classes or more .* pass adapt="rate"') as caught:
+            criterion = PartialLabelMasking.from_counts(*counts, rate=1.0)
+        assert caught[-1].filename == __file__
+        targets = torch.zeros(50, criterion.num_classes)
+        targets[:20, 0] = 1
+        criterion(torch.randn(targets.shape, requires_grad=True), targets)
+        before = criterion.target_ratio.clone()
+        assert torch.equal(criterion.step().target_ratio, before)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"adapt": "rate"},
+            {"adapt": lambda counts: torch.zeros(counts.shape[1])},
+            {"rate": 0.0, "initial_ratio": [1.0]},  # a fixed ratio is not to move
+        ],
+    )
+    def test_others_need_one(self, options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            PartialLabelMasking.from_counts([30], [70], **options)
+
+    def test_of_two_classes_only_the_sign_counts(self):
+        for scale in (0.1, 1.0, 5.0):
+            criterion = PartialLabelMasking.from_counts([30, 10], [70, 90], rate=1.0)
+            targets = (torch.rand(200, 2) < torch.tensor([0.3, 0.1])).float()
+            logits = scale * torch.tensor([1.0, -1.0]).expand(200, 2) + torch.randn(200, 2)
+            criterion.update(logits, targets)
+            gap = criterion.step().gap
+            assert gap.abs().tolist() == pytest.approx([2, 2], abs=1e-3)
 
 
 class TestRatios:
@@ -178,6 +248,39 @@ class TestRatios:
         torch.testing.assert_close(
             criterion.keep, functional.keep_probability(torch.ones(NUM_CLASSES), target)
         )
+
+    @pytest.mark.filterwarnings("ignore:1 of 2 classes have no")
+    @pytest.mark.parametrize("first", [(10, 0), (0, 10), (0, 0)])
+    @pytest.mark.parametrize("initial", ["class", "mean"])
+    def test_a_class_that_gets_both_labels_starts_from_its_own_ratio(self, first, initial):
+        criterion = PartialLabelMasking.from_counts(
+            [10, first[0]], [20, first[1]], initial_ratio=initial, rate=1.0
+        )
+        for positives, negatives in [(0, 10), (0, 0), (10, 0)]:  # and gets one of them first, or neither
+            criterion.set_class_counts([10, positives], [20, negatives])
+            assert (criterion.keep == 1).all()
+        criterion.set_class_counts([10, 10], [20, 5])
+        assert criterion.target_ratio.tolist() == [0.5, 2.0]
+        assert (criterion.keep == 1).all()
+
+    @pytest.mark.filterwarnings("ignore:1 of 2 classes have no")
+    def test_a_class_that_gets_both_labels_is_clipped(self):
+        criterion = PartialLabelMasking.from_counts([10, 10], [20, 0], ratio_range=(0.0, 1.0))
+        criterion.set_class_counts([10, 10], [20, 5])
+        assert criterion.target_ratio.tolist() == [0.5, 1.0]
+        assert criterion.keep.tolist() == [[1.0, 1.0], [1.0, 0.5]]
+
+    def test_a_class_that_lacks_a_label_for_a_while_keeps_its_ratio(self, targets):
+        criterion = PartialLabelMasking.from_targets(targets, rate=0.5)
+        criterion(torch.randn(200, NUM_CLASSES, requires_grad=True), targets)
+        moved = criterion.step().target_ratio
+        keep = criterion.keep.clone()
+        negatives, positives = criterion.class_counts.clone()
+        criterion.set_class_counts(positives * torch.tensor([1, 1, 1, 0]), negatives)
+        assert (criterion.keep[:, 3] == 1).all()
+        criterion.set_class_counts(positives, negatives)
+        assert torch.equal(criterion.target_ratio, moved)
+        assert torch.equal(criterion.keep, keep)
 
     def test_new_class_counts_leave_the_caller_s_alone(self):
         counts = torch.tensor([[70, 90], [30, 10]])

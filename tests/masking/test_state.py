@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from second_device import second_device
 from tailmask import PartialLabelMasking
 
 
@@ -38,6 +39,29 @@ class TestPrecision:
         for name, tensor in before.items():
             assert torch.equal(getattr(criterion, name), tensor)
             assert getattr(criterion, name).dtype == tensor.dtype
+
+    @pytest.mark.parametrize("default", [torch.float16, torch.float64])
+    def test_the_default_dtype_has_no_say(self, default):
+        def state():
+            criterion = PartialLabelMasking.from_counts(
+                [300_000, 1_000], [700_000, 999_000], rate=0.5, initial_ratio="mean"
+            )
+            targets = torch.tensor([[1, 0], [0, 1], [0, 0]], dtype=torch.int8).repeat(40_000, 1)
+            logits = torch.linspace(-3, 3, targets.numel(), dtype=torch.float32).view_as(targets)
+            criterion.update(logits, targets)
+            update = criterion.step()
+            return {**criterion.state_dict(), "keep": criterion.keep, **update._asdict()}
+
+        expected = state()
+        torch.set_default_dtype(default)
+        try:
+            found = state()
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert expected["gap"].isfinite().all()
+        for name, tensor in expected.items():
+            assert torch.equal(found[name], tensor), name
+            assert found[name].dtype == tensor.dtype
 
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
     def test_half_logits_are_computed_in_float32(self, targets, dtype):
@@ -73,7 +97,7 @@ class TestPrecision:
 class TestDevices:
     def test_statistics_follow_the_module(self, targets):
         criterion = PartialLabelMasking.from_targets(targets).to("meta")
-        names = ("class_counts", "target_ratio", "keep", "num_steps", "counts", "faults")
+        names = ("class_counts", "target_ratio", "keep", "trained_keep", "num_steps", "counts", "faults")
         assert {getattr(criterion, name).device.type for name in names} == {"meta"}
 
     def test_general_path_runs_without_a_host(self, targets):
@@ -125,7 +149,7 @@ class TestSaving:
     def test_no_buffer_holds_statistics(self, targets):
         # DDP broadcasts the buffers of rank 0 to all ranks before each forward.
         buffers = dict(PartialLabelMasking.from_targets(targets).named_buffers())
-        assert set(buffers) == {"class_counts", "target_ratio", "num_steps", "keep"}
+        assert set(buffers) == {"class_counts", "target_ratio", "num_steps", "keep", "trained_keep"}
 
 
 class TestCompile:
@@ -147,6 +171,19 @@ class TestCompile:
                 kept = (two.grad != 0).float().mean()
                 assert 0 < kept < 1
             assert torch.equal(eager.step().target_ratio, compiled.step().target_ratio)
+
+    def test_epochs_are_compiled_once(self, targets):
+        criterion = PartialLabelMasking.from_targets(targets, rate=0.5)
+        forward = torch.compile(criterion, fullgraph=True, backend="eager")
+        logits = torch.randn(targets.shape, requires_grad=True)
+        forward(logits, targets)
+        with torch.compiler.set_stance("fail_on_recompile"):
+            for _ in range(3):
+                forward(logits, targets)
+                in_force = criterion.keep.clone()
+                criterion.step()
+                assert torch.equal(criterion.trained_keep, in_force)
+                assert not torch.equal(criterion.keep, in_force)
 
     @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.long)])
     def test_a_shorter_last_batch(self, targets, backend):
@@ -175,6 +212,43 @@ class TestCompile:
         assert torch.equal(eager.counts, compiled.counts)
         outside = sum(index < -1 or index > 4 for index in indices)
         assert eager.faults.tolist() == compiled.faults.tolist() == [0, outside]
+
+
+class TestProcessGroup:
+    """A group serves some devices only, as NCCL does: the statistics may be elsewhere when a step comes."""
+
+    @pytest.fixture
+    def group(self, request):
+        distributed = torch.distributed
+        distributed.init_process_group(request.param, store=distributed.HashStore(), rank=0, world_size=1)
+        yield
+        distributed.destroy_process_group()
+
+    @pytest.mark.parametrize("group", ["gloo", "cpu:gloo,cuda:gloo"], indirect=True)
+    @pytest.mark.usefixtures("group")
+    def test_serves_the_own_device(self, targets):
+        criterion = PartialLabelMasking.from_targets(targets)
+        train(criterion, targets, batches=1)
+        assert criterion.summed_statistics()[0].sum() == targets.numel()
+        criterion.step()
+
+    @pytest.mark.parametrize("group", ["lazy:gloo"], indirect=True)
+    @pytest.mark.usefixtures("group")
+    def test_serves_another_device_only(self, targets, monkeypatch):
+        criterion = PartialLabelMasking.from_targets(targets)
+        train(criterion, targets, batches=1)
+        device, seen = second_device(), []
+        if device.type != "lazy":
+            pytest.skip("the group is for lazy tensors")
+        # What a backend for that device would do: as many ranks with the same statistics, so all are doubled.
+        monkeypatch.setattr(
+            torch.distributed, "all_reduce", lambda sums: seen.append(sums.device) or sums.mul_(2)
+        )
+        counts, faults = criterion.summed_statistics()
+        assert seen == [device]
+        assert counts.device == faults.device == torch.device("cpu")
+        assert torch.equal(counts, 2 * criterion.counts)
+        assert criterion.step().target_ratio.device == torch.device("cpu")
 
 
 WORKER = Path(__file__).with_name("ddp_worker.py")

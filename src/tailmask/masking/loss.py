@@ -44,7 +44,8 @@ class PartialLabelMasking(AdaptiveRatio):
         rate: λ of Eq. 7; None is 0.01, and 0.1 for `adapt="rate"`.
         adapt: What moves the ratios: "divergence" is the paper's; "rate" matches predicted to true shares of
             positives and comes to rest, best on held-out data (`record=False` and `update`); or a function of
-            the counts (2, C, num_bins) that gives each class's gap (C,).
+            the counts (2, C, num_bins) that gives each class's gap (C,). "divergence" compares classes: of
+            two only the sign counts (D_c is ±2 or 0), and one alone never moves.
         num_bins: τ, the number of bins of the output probabilities.
         initial_ratio: "class" (the data's own ratios), their "mean", "min" or "max", or numbers (C,).
         ratio_range: Lowest and highest target ratio, from the first batch on: a class whose own ratio lies
@@ -133,8 +134,11 @@ class PartialLabelMasking(AdaptiveRatio):
         """
         active = self.training and torch.is_grad_enabled()
         batch = self._read(logits, targets, guard=active)
+        if active:
+            self.trained_keep.copy_(self.keep)
         if active and self.record:
             self._record(batch)
+            self._by_forward = True
         elif active and batch.faults is not None:
             self.faults += batch.faults
         weight = self._label_weight(batch, masked=active)  # (N, C)
@@ -161,6 +165,7 @@ class PartialLabelMasking(AdaptiveRatio):
         `record=False`, so that `forward` leaves them alone.
         """
         self._record(self._read(logits, targets))
+        self._by_update = True
 
     @property
     def supports_prior_shift(self) -> bool:
@@ -175,6 +180,10 @@ class PartialLabelMasking(AdaptiveRatio):
     def prior_shift(self) -> Tensor:
         """log(r / r̄), shape (C,): added to logits, it undoes the ratios that training was held at.
 
+        The ratios are those that the last training `forward` was masked by, as part of the state: a `step`
+        or new class counts tell with the next one. Before the first they are those to start from. A class
+        that was trained unmasked, for lack of a label, has the shift 0.
+
         Turns outputs back into probabilities under the data's own prior. Valid for binary cross-entropy, also
         with constant class weights; approximate while the ratios still move; for other losses a warning says
         that the result is no probability.
@@ -185,7 +194,10 @@ class PartialLabelMasking(AdaptiveRatio):
                 "the shifted outputs are no probabilities",
                 stacklevel=2,
             )
-        return (self.class_ratio / self.target_ratio).log().where(self._complete(), 0.0)
+        negatives, positives = (
+            self.trained_keep.log().unbind()
+        )  # one is r / r̄ or r̄ / r, and the other 1: Eq. 3
+        return negatives - positives
 
     def extra_repr(self) -> str:
         """The options that tell one instance from another."""
@@ -201,6 +213,7 @@ class PartialLabelMasking(AdaptiveRatio):
                 f"logits must have shape (N, {self.num_classes}), got {tuple(logits.shape)}: "
                 "did the class counts come from another data set?"
             )
+        self._follow(logits.device)
         if targets.ndim == logits.ndim - 1:
             targets = one_hot(targets, self.num_classes)
         if targets.shape != logits.shape:
@@ -217,6 +230,11 @@ class PartialLabelMasking(AdaptiveRatio):
         if self.validate and batch.faults is not None:
             raise_faults(batch.faults)
         return batch
+
+    def _follow(self, device: torch.device) -> None:
+        """Go where the logits are, as other losses need not be told; but not where there are no values."""
+        if device != self.keep.device and device.type != "meta":
+            self.to(device)
 
     def _label_weight(self, batch: Batch, *, masked: bool) -> Tensor | None:
         if not masked:

@@ -51,6 +51,7 @@ class AdaptiveRatio(OutputStatistics):
     target_ratio: Tensor  # (C,) r̄
     num_steps: Tensor  # ()
     keep: Tensor  # (2, C) keep probabilities of the current epoch, derived from the ratios
+    trained_keep: Tensor  # (2, C) those that the last training pass was masked by
 
     def __init__(
         self,
@@ -79,9 +80,12 @@ class AdaptiveRatio(OutputStatistics):
         self.register_buffer("num_steps", torch.zeros((), dtype=torch.int64, device=device))
         keep = torch.ones(2, num_classes, dtype=torch.float32, device=device)
         self.register_buffer("keep", keep, persistent=False)
-        self._hardly_kept: set[int] = set()
         self._refresh_keep()
+        self.register_buffer("trained_keep", self.keep.clone())
+        self._hardly_kept: set[int] = set()
+        self._has_warned_of_two_passes = False
         self._warn_of_incomplete_classes()
+        self._warn_of_too_few_classes()
 
     @property
     def class_ratio(self) -> Tensor:
@@ -91,7 +95,9 @@ class AdaptiveRatio(OutputStatistics):
     def set_class_counts(self, positives: Any, negatives: Any) -> None:
         """Tell the loss that the data's class counts have changed; the target ratios stay.
 
-        For samplers that draw other samples each epoch: Eq. 3 holds only for the ratio of what is drawn.
+        For samplers that draw other samples each epoch: Eq. 3 holds only for the ratio of what is drawn. A
+        class that has had one label only, and so no target ratio, starts from its own ratio where it gets
+        both.
         """
         class_counts = check_counts(stack_counts(positives, negatives))
         if class_counts.shape != self.class_counts.shape:
@@ -99,7 +105,10 @@ class AdaptiveRatio(OutputStatistics):
                 f"class counts must be of {self.num_classes} classes, got {class_counts.shape[1]}: "
                 "did they come from another data set?"
             )
+        # What stands in the place of a target is then the class's own ratio, as good as 0 or infinite.
+        has_none = ~self._complete() & (self.target_ratio == self.class_ratio)
         self.class_counts.copy_(class_counts)
+        self.target_ratio.copy_(self._clip(self.class_ratio).where(has_none, self.target_ratio))
         self._refresh_keep()
 
     @torch.no_grad()
@@ -128,6 +137,7 @@ class AdaptiveRatio(OutputStatistics):
             raise ValueError(
                 f"adapt must give finite gaps, got {gap[strange[0]]:g} for class {self._listing(strange)}"
             )
+        self._warn_of_two_passes()
         if self.num_steps >= self.warmup:
             self.target_ratio.copy_(self._clip(functional.next_ratio(self.target_ratio, gap, self.rate)))
             self._refresh_keep()
@@ -159,6 +169,24 @@ class AdaptiveRatio(OutputStatistics):
                     stacklevel=5,
                 )
 
+    def _warn_of_too_few_classes(self) -> None:
+        number = int(self._complete().sum())
+        if self.adapt == "divergence" and self.rate > 0 and number < 2:
+            warnings.warn(
+                f'adapt="divergence" needs two classes or more that have both labels, got {number}, '
+                'so no ratio will move: pass adapt="rate"',
+                stacklevel=5,
+            )
+
+    def _warn_of_two_passes(self) -> None:
+        if self._by_forward and self._by_update and not self._has_warned_of_two_passes:
+            self._has_warned_of_two_passes = True
+            warnings.warn(
+                "both forward and update() have recorded outputs since the last step, and the ratios move by "
+                "all of them: to move them by those of update() alone, build the criterion with record=False",
+                stacklevel=4,
+            )
+
     def _warn_of_hardly_kept_labels(self) -> None:
         hardly = (self.keep.amin(dim=0) < _HARDLY_KEPT).nonzero().flatten().tolist()
         new = [index for index in hardly if index not in self._hardly_kept]
@@ -183,8 +211,10 @@ class AdaptiveRatio(OutputStatistics):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        for name in ("class_counts", "target_ratio", "num_steps"):
-            check_state(name, state_dict.get(prefix + name), ratios=name == "target_ratio")
+        for name in ("class_counts", "num_steps"):
+            check_state(name, state_dict.get(prefix + name))
+        for name in ("target_ratio", "trained_keep"):
+            check_state(name, state_dict.get(prefix + name), ratios=True)
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )

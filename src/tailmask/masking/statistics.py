@@ -12,7 +12,7 @@ from tailmask import functional
 from tailmask.buffers import ExactBuffers
 from tailmask.masking.labels import Batch
 
-__all__ = ["OutputStatistics", "check_state"]
+__all__ = ["OutputStatistics", "check_state", "collective_device"]
 
 # Entries of a batch whose statistics are taken at once.
 _BLOCK = 2**18
@@ -30,11 +30,14 @@ class OutputStatistics(ExactBuffers):
         self.num_bins = num_bins
         self.counts = torch.zeros(2, num_classes, num_bins, dtype=torch.int64, device=device)
         self.faults = torch.zeros(2, dtype=torch.int64, device=device)  # as in Batch
+        # Who has recorded since the last reset, to tell where two passes would be added up.
+        self._by_forward = self._by_update = False
 
     def reset(self) -> None:
         """Forget the statistics recorded since the last `step`; the ratios stay."""
         self.counts.zero_()
         self.faults.zero_()
+        self._by_forward = self._by_update = False
 
     def summed_statistics(self) -> tuple[Tensor, Tensor]:
         """Counts (2, C, num_bins) and faults (2,) summed over the process group; all ranks must call it."""
@@ -42,8 +45,10 @@ class OutputStatistics(ExactBuffers):
         if not (distributed.is_available() and distributed.is_initialized()):
             return self.counts.clone(), self.faults.clone()
         statistics = torch.cat([self.counts.flatten(), self.faults])
-        distributed.all_reduce(statistics)
-        return statistics[:-2].view_as(self.counts), statistics[-2:]
+        total = statistics.to(collective_device(statistics.device))
+        distributed.all_reduce(total)
+        total = total.to(statistics.device)
+        return total[:-2].view_as(self.counts), total[-2:]
 
     def _record(self, batch: Batch) -> None:
         logits, known = batch.logits.detach(), batch.known
@@ -102,6 +107,15 @@ class OutputStatistics(ExactBuffers):
                 missing_keys.append(key)
             if key in unexpected_keys:
                 unexpected_keys.remove(key)
+
+
+def collective_device(device: torch.device) -> torch.device:
+    """Where a tensor of the device has to be for a collective of the process group: there, if it is served.
+
+    NCCL serves CUDA alone, and a criterion may be on the CPU: Lightning moves it there after training.
+    """
+    served = [entry.partition(":")[0] for entry in torch.distributed.get_backend_config().split(",")]
+    return device if device.type in served else torch.device(served[0])
 
 
 def check_state(name: str, value: Any, *, ratios: bool = False) -> None:
