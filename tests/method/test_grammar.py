@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paper_methods import PAPER_METHODS
 
 from tailmask.errors import UserError
-from tailmask.method import PAPER_METHODS, WORDS, Method, parse
+from tailmask.method import WORDS, Method, parse
 from tailmask.method.parts import (
     ASL,
     BCE,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from paper_methods import PAPER_METHODS
 from torch import nn
 
 from tailmask import PartialLabelMasking
@@ -14,7 +15,7 @@ from tailmask.data.dataset import Split
 from tailmask.errors import UserError
 from tailmask.functional import class_ratio
 from tailmask.losses import HillLoss, class_balanced_weights
-from tailmask.method import PAPER_METHODS, build_objective, parse
+from tailmask.method import build_objective, parse
 from tailmask.method.objective import Objective
 
 NUM_SAMPLES, NUM_CLASSES = 200, 4
@@ -141,6 +142,29 @@ def test_ratios_follow_the_draw(multi_label: Split, name: str) -> None:
         torch.testing.assert_close(objective.masking.target_ratio, ratios[0])
 
 
+def test_a_class_whose_first_draws_lack_a_label_is_not_masked_away() -> None:
+    generator = torch.Generator().manual_seed(0)
+    targets = (torch.rand(NUM_SAMPLES, NUM_CLASSES, generator=generator) < 0.3).to(torch.int8)
+    targets[:, 0] = 1
+    targets[:4, 0] = 0  # four negatives, of which a draw meets one or none
+    train, method = (
+        Split(torch.zeros(NUM_SAMPLES, 1), targets),
+        parse("plm:rate=0+bce+undersample:samples=20"),
+    )
+    with pytest.warns(UserWarning, match=r"no negatives in the training data \(class 0\)"):
+        objective = build_objective(method, train, seed=5)
+    masking, ratio = objective.masking, None
+    for epoch in range(12):
+        objective.begin_epoch(epoch)
+        if (masking.class_counts[:, 0] == 0).any():
+            assert (masking.keep[:, 0] == 1).all()
+        else:
+            ratio = masking.class_ratio[0].item() if ratio is None else ratio  # of the first draw with both
+            assert masking.target_ratio[0].item() == ratio
+            assert masking.keep[:, 0].min() > 0.1
+    assert ratio is not None
+
+
 def test_undersampling_without_a_number_takes_the_median_class(multi_label: Split) -> None:
     objective = build_objective(parse("bce+undersample"), multi_label)
     positives = multi_label.counts()[1]
@@ -221,6 +245,9 @@ def test_prior_shift_is_that_of_the_epoch_in_force_and_only_where_it_holds(multi
         objective.end_epoch()
     torch.testing.assert_close(objective.prior_shift, in_force)
     assert objective.prior_shift.any()
+    resumed = build_objective(parse("plm:rate=1"), multi_label)
+    resumed.load_state_dict(objective.state_dict())
+    assert torch.equal(resumed.prior_shift, objective.prior_shift)
     assert build_objective(parse("plm+bce+cb"), multi_label).prior_shift is not None
     for name in ("bce", "plm+focal", "plm+bce+undersample"):
         assert build_objective(parse(name), multi_label).prior_shift is None

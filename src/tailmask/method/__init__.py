@@ -7,23 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailmask.method.grammar import (
-    DEFAULT_METHODS,
-    PAPER_METHODS,
-    RECOMMENDED,
-    Method,
-    check_options,
-    parse,
-)
+from tailmask.method.grammar import DEFAULT_METHODS, RECOMMENDED, Method, check_options, parse
 from tailmask.method.parts import WORDS
 
 if TYPE_CHECKING:
+    from tailmask.method.building import build_objective as build_objective
     from tailmask.method.objective import Objective as Objective
-    from tailmask.method.objective import build_objective as build_objective
 
 __all__ = [
     "DEFAULT_METHODS",
-    "PAPER_METHODS",
     "RECOMMENDED",
     "WORDS",
     "Method",
@@ -36,7 +28,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("Objective", "build_objective"):
-        from tailmask.method import objective
+        from tailmask.method import building
 
-        return getattr(objective, name)
+        return getattr(building, name)
     raise AttributeError(f"module 'tailmask.method' has no attribute {name!r}")

@@ -11,20 +11,7 @@ from tailmask.errors import UserError, nearest
 from tailmask.method import parts, values
 from tailmask.method.parts import WORDS, Loss, Part, Sampling
 
-__all__ = ["DEFAULT_METHODS", "PAPER_METHODS", "RECOMMENDED", "Method", "check_options", "parse"]
-
-# The rows of the paper's tables.
-PAPER_METHODS = (
-    "bce",
-    "focal",
-    "bce+cb",
-    "bce+undersample",
-    "plm",
-    "plm+focal",
-    "plm+bce+cb",
-    "plm+bce+undersample",
-    "ldam+drw",
-)
+__all__ = ["DEFAULT_METHODS", "RECOMMENDED", "Method", "check_options", "parse"]
 
 # The form of PLM to begin with on new data: see docs/when-plm-helps.md for the measurements behind it.
 RECOMMENDED = "plm:adapt=rate"

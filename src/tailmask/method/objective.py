@@ -1,23 +1,18 @@
-"""What a method makes of a data set: the loss, the samples of each epoch, and what happens between epochs."""
+"""What a method is in training: the loss, the samples of each epoch, and what happens between epochs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from tailmask import losses
-from tailmask.data.dataset import Split
-from tailmask.errors import UserError
 from tailmask.masking import PartialLabelMasking, RatioUpdate
-from tailmask.method import parts
-from tailmask.method.grammar import Method
-from tailmask.method.seeds import derive, generator
+from tailmask.method.seeds import generator
 from tailmask.sampling import ClassAwareSampler, UndersamplingSampler
 
-__all__ = ["Objective", "build_objective"]
+__all__ = ["Objective"]
 
 
 class Objective(nn.Module):
@@ -26,8 +21,6 @@ class Objective(nn.Module):
     Epochs count from 0. `order` says which samples an epoch meets, `begin_epoch` prepares for it, calling the
     objective gives the loss of a batch, and `end_epoch` moves the ratios where the method masks labels.
     """
-
-    prior_shift: Tensor | None  # (C,) of the ratios that the present epoch is trained at
 
     def __init__(
         self,
@@ -46,15 +39,22 @@ class Objective(nn.Module):
         self.sampler = sampler
         self.statistics = statistics
         self.notes = notes
-        self.register_buffer("prior_shift", None)
-        # Undersampling changes how classes occur together, which no shift of single logits undoes.
-        if sampler is None and self.masking is not None and self.masking.supports_prior_shift:
-            self.prior_shift = self.masking.prior_shift()
 
     @property
     def masking(self) -> PartialLabelMasking | None:
         """The criterion, where it is one that masks labels."""
         return self.criterion if isinstance(self.criterion, PartialLabelMasking) else None
+
+    @property
+    def prior_shift(self) -> Tensor | None:
+        """What turns logits back to the data's own prior, (C,), as far as training has come; None if nothing.
+
+        Undersampling changes how classes occur together, which no shift of single logits undoes.
+        """
+        masking = self.masking
+        if masking is None or self.sampler is not None or not masking.supports_prior_shift:
+            return None
+        return masking.prior_shift()
 
     @property
     def activation(self) -> Literal["sigmoid", "softmax"]:
@@ -97,8 +97,6 @@ class Objective(nn.Module):
             self._draw(epoch)
             negatives, positives = self.sampler.class_counts()
             self.masking.set_class_counts(positives, negatives)
-        if self.prior_shift is not None:
-            self.prior_shift.copy_(self.masking.prior_shift())
 
     def end_epoch(self) -> RatioUpdate | None:
         """Move the ratios by the epoch's statistics; all ranks must call it."""
@@ -115,142 +113,3 @@ class Objective(nn.Module):
     def _draw(self, epoch: int) -> None:
         if self.sampler is not None and self.sampler.epoch != epoch:
             self.sampler.set_epoch(epoch)
-
-
-def build_objective(
-    method: Method,
-    train: Split,
-    *,
-    single_label: bool = False,
-    num_epochs: int = 1,
-    seed: int = 0,
-    has_validation: bool = False,
-    classes: Sequence[str] | None = None,
-) -> Objective:
-    """The objective of a method on a training split.
-
-    `num_epochs` is the length of training: deferred re-weighting begins after a share of it. The reduction is
-    the paper's, summed over classes, mean over the batch. `classes` are names for warnings.
-
-    >>> from tailmask.method import parse
-    >>> train = Split(torch.eye(4), torch.tensor([[1, 0], [0, 1], [1, 0], [1, 0]], dtype=torch.int8))
-    >>> objective = build_objective(parse("plm:rate=0.05"), train)
-    >>> objective(torch.zeros(4, 2, requires_grad=True), train.targets.float())
-    tensor(1.3863, grad_fn=<DivBackward0>)
-    """
-    method.require_fit(single_label=single_label)
-    counts = train.counts()  # (2, C)
-    sampler = _sampler(method, train, counts, seed=derive(seed, "draw"))
-    if method.masking is None:
-        loss = _loss(method, counts, single_label=single_label, num_epochs=num_epochs)
-        return Objective(loss, num_samples=len(train), seed=seed, sampler=sampler)
-    inner: nn.Module | None = None  # PLM's own binary cross-entropy is the fastest
-    if method.loss != parts.BCE() or method.balance is not None:
-        inner = _loss(method, counts, single_label=single_label, num_epochs=num_epochs, reduction="none")
-    statistics, notes = _statistics(method.masking, has_validation=has_validation)
-    if sampler is not None:
-        counts = sampler.class_counts()  # Eq. 3 holds for the ratio of what is drawn
-    criterion = _masking(method.masking, counts, inner, record=statistics == "training", classes=classes)
-    notes += _idle(criterion, num_epochs=num_epochs)
-    return Objective(
-        criterion, num_samples=len(train), seed=seed, sampler=sampler, statistics=statistics, notes=notes
-    )
-
-
-def _loss(
-    method: Method, counts: Tensor, *, single_label: bool, num_epochs: int, reduction: str = "batchmean"
-) -> nn.Module:
-    negatives, positives = counts
-    options = _chosen(method.loss) | {"reduction": reduction}
-    weight = None
-    if method.balance is not None:
-        beta = {} if method.balance.beta is None else {"beta": method.balance.beta}
-        weight = losses.class_balanced_weights(positives, **beta)
-        if not isinstance(method.loss, parts.LDAM):  # whose weights are always one a sample
-            per = method.balance.per or ("sample" if single_label else "class")
-            options["per_sample"] = per == "sample"
-    if method.deferral is None and weight is not None:
-        options["weight"] = weight
-    loss: losses.ElementwiseLoss | losses.LDAMLoss
-    match method.loss:
-        case parts.BCE():
-            if power := options.pop("pos_power", 0.0):
-                options["pos_weight"] = losses.positive_weights(positives, negatives, power=power)
-            loss = losses.BinaryCrossEntropy(**options)
-        case parts.Focal():
-            loss = losses.FocalLoss(**options)
-        case parts.ASL():
-            loss = losses.AsymmetricLoss(**options)
-        case parts.Hill():
-            loss = losses.HillLoss(**options)
-        case parts.DB():
-            loss = losses.DistributionBalancedLoss(positives, negatives, **options)
-        case parts.LDAM():
-            loss = losses.LDAMLoss(positives, **options | {"reduction": "mean"})  # as published
-    if method.deferral is None:
-        return loss
-    start = 0.8 if method.deferral.start is None else method.deferral.start  # epoch 160 of 200 as published
-    return losses.DeferredReweighting(loss, weight, start_epoch=round(start * num_epochs))
-
-
-def _masking(
-    masking: parts.Masking,
-    counts: Tensor,
-    loss: nn.Module | None,
-    *,
-    record: bool,
-    classes: Sequence[str] | None,
-) -> PartialLabelMasking:
-    names = {"init": "initial_ratio", "bins": "num_bins", "range": "ratio_range"}
-    chosen = {names.get(name, name): value for name, value in _chosen(masking).items()}
-    chosen.pop("statistics", None)
-    return PartialLabelMasking(
-        counts, loss=loss, record=record, classes=classes, reduction="batchmean", **chosen
-    )
-
-
-def _statistics(
-    masking: parts.Masking, *, has_validation: bool
-) -> tuple[Literal["training", "validation"], tuple[str, ...]]:
-    if masking.statistics == "validation" and not has_validation:
-        raise UserError(
-            "plm:statistics=validation needs a validation split: give the data one, as in --validation 0.1"
-        )
-    if masking.statistics is not None or masking.adapt != "rate":
-        return masking.statistics or "training", ()
-    if has_validation:
-        return "validation", ()
-    return "training", (
-        "plm:adapt=rate is meant for outputs on a validation split; there is none, so it uses those of the "
-        "training passes, which say little once the training data are memorised",
-    )
-
-
-def _idle(criterion: PartialLabelMasking, *, num_epochs: int) -> tuple[str, ...]:
-    """What to say where training ends before the first update that moves ratios can be felt."""
-    masks_at_once = bool((criterion.keep < 1).any())  # by the initial ratio
-    if criterion.warmup == 0 or num_epochs > criterion.warmup + 1 or masks_at_once:
-        return ()
-    return (
-        f"plm's first {criterion.warmup} updates leave the ratios as they are, and the number of epochs is "
-        f"{num_epochs}, so it masks nothing: train for more, or set plm:warmup=0",
-    )
-
-
-def _sampler(
-    method: Method, train: Split, counts: Tensor, *, seed: int
-) -> UndersamplingSampler | ClassAwareSampler | None:
-    # One replica: the training loop splits each batch over the ranks itself.
-    match method.sampling:
-        case parts.Undersample(samples=samples):
-            if samples is None:  # half of the classes are cut down to the others' size
-                samples = max(1, int(counts[1].double().median()))
-            return UndersamplingSampler(train.targets, samples, seed=seed, num_replicas=1, rank=0)
-        case parts.ClassAware():
-            return ClassAwareSampler(train.targets, seed=seed, num_replicas=1, rank=0)
-        case _:
-            return None
-
-
-def _chosen(part: parts.Part) -> dict[str, Any]:
-    return {name: value for name, value in vars(part).items() if value is not None}
