@@ -61,21 +61,16 @@ class EpochSampler(Sampler[int]):
         """This rank's samples of the epoch, in order, int64: every R-th of the draw, R being the ranks.
 
         Every rank has the same number. Where the draw cannot be split evenly, samples from its beginning fill
-        up the last ranks; `padding` tells which they are.
+        up the last ranks, as in torch's own `DistributedSampler`.
         """
         num_replicas, rank = self._replicas()
         padded = np.resize(self.draw(), len(self) * num_replicas)
         return torch.from_numpy(padded[rank::num_replicas].copy())
 
-    def padding(self) -> Tensor:
-        """Which of `indices` only fill up, and are not to be counted; boolean."""
-        num_replicas, rank = self._replicas()
-        return torch.arange(rank, len(self) * num_replicas, num_replicas) >= len(self.draw())
-
     def class_counts(self) -> Tensor:
         """Negatives and positives of each class in the epoch's draw, of all ranks together, shape (2, C).
 
-        Samples count as often as they are drawn; padding and unknown labels do not. This is what
+        Samples count as often as they are drawn; those that fill up and unknown labels do not. This is what
         `PartialLabelMasking` is to be told each epoch, since it masks by the ratio of what it is shown.
         """
         times = np.bincount(self.draw(), minlength=self.dataset_size)
