@@ -70,12 +70,33 @@ class Batches(Dataset[Batch]):
         self.batch_size = batch_size
         self.purpose = purpose
         self.shard = shard or Shard()
+        self._number = -(-len(order) // batch_size)
 
     def __len__(self) -> int:
-        return -(-len(self.order) // self.batch_size)
+        return self._number
+
+    @property
+    def num_last_rows(self) -> int:
+        """How many rows each rank has in the last batch."""
+        return -(-len(self._index(len(self) - 1)) // self.shard.world_size)
+
+    def join_last(self) -> None:
+        """Make the last batch a part of the one before it, where there is one.
+
+        >>> split = Split(torch.eye(5), torch.eye(5, dtype=torch.int8))
+        >>> batches = Batches(split, torch.arange(5), batch_size=2)
+        >>> batches.join_last()
+        >>> [len(batch.inputs) for batch in batches]
+        [2, 3]
+        """
+        self._number = max(1, self._number - 1)
+
+    def _index(self, number: int) -> Tensor:
+        end = (number + 1) * self.batch_size if number + 1 < len(self) else None
+        return self.order[number * self.batch_size : end]
 
     def __getitem__(self, number: int) -> Batch:
-        index = self.order[number * self.batch_size : (number + 1) * self.batch_size]
+        index = self._index(number)
         rows, num_filling = self.shard.rows(index)
         source = None if self.purpose is None else generator(*self.purpose, number, self.shard.rank)
         inputs, targets = self.split.batch(rows, source)

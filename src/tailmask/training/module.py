@@ -15,10 +15,12 @@ from tailmask.errors import UserError
 from tailmask.method import Objective
 from tailmask.method.seeds import derive
 from tailmask.models.head import last_bias
+from tailmask.models.trial import needs_two_rows
 from tailmask.training.batches import Batch, Batches, Shard, loader
 from tailmask.training.evaluation import all_targets, predict, validation_metrics
 from tailmask.training.history import epoch_record
 from tailmask.training.recipe import OptimizerRecipe, Recipe
+from tailmask.training.watch import Fault, Watch
 
 __all__ = ["TrainingModule"]
 
@@ -49,7 +51,8 @@ class TrainingModule(pl.LightningModule):
         self.model_arguments = model_arguments
         self.compiled: Callable[[Tensor], Tensor] | None = None
         self.record: dict[str, Any] = {}
-        self._began = self._loss = 0.0
+        self._began = 0.0
+        self._watch = Watch()
         self._in_force: tuple[Tensor, Tensor] | None = None  # ratios (C,) and kept shares (2, C) of the epoch
 
     @property
@@ -64,22 +67,23 @@ class TrainingModule(pl.LightningModule):
     def train_dataloader(self) -> Any:
         """The batches of the present epoch; the trainer asks anew for each."""
         epoch = self.current_epoch
-        return loader(
-            Batches(
-                self.dataset.train,
-                self.objective.order(epoch),
-                batch_size=self.recipe.schedule.batch_size,
-                purpose=(self.seed, "augment", epoch),
-                shard=self.shard,
-            )
+        batches = Batches(
+            self.dataset.train,
+            self.objective.order(epoch),
+            batch_size=self.recipe.schedule.batch_size,
+            purpose=(self.seed, "augment", epoch),
+            shard=self.shard,
         )
+        if batches.num_last_rows == 1 and needs_two_rows(self.network, self.dataset.shape):
+            batches.join_last()
+        return loader(batches)
 
     def on_train_epoch_start(self) -> None:
         """Seed everything by the epoch."""
         epoch = self.current_epoch
         torch.manual_seed(derive(self.seed, "network", epoch, self.global_rank))
         self.objective.begin_epoch(epoch, rank=self.global_rank)
-        self._began, self._loss = time.perf_counter(), 0.0
+        self._began, self._watch = time.perf_counter(), Watch()
         masking = self.objective.masking
         if masking is not None:
             self._in_force = masking.target_ratio.clone(), masking.keep.clone()
@@ -98,13 +102,13 @@ class TrainingModule(pl.LightningModule):
         # must not depend on when the process was started.
         full = batch_idx + 1 < self.trainer.num_training_batches
         network = self.compiled if self.compiled is not None and full else self.network
-        logits: Tensor = network(inputs)
+        logits: Any = network(inputs)
+        if not isinstance(logits, Tensor):
+            raise UserError(f"the network must give logits in training, too, got a {type(logits).__name__}")
         loss: Tensor = self.objective(logits, targets)
-        if not bool(loss.isfinite() & logits.isfinite().all()):
-            raise UserError(self._explain_divergence(inputs, logits, batch_idx))
         if scale != 1.0 and self.objective.averages_rows:
             loss = loss * scale
-        self._loss += loss.item() * len(targets) / scale  # of the rows that do not just fill up
+        self._refuse(self._watch.add(loss, logits=logits, inputs=inputs, num_rows=len(targets), scale=scale))
         return loss
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -113,6 +117,7 @@ class TrainingModule(pl.LightningModule):
 
     def on_train_epoch_end(self) -> None:
         """Evaluate on the validation split, move the ratios, and record the epoch."""
+        self._refuse(self._watch.look())
         validation = self._validate()
         try:
             update = self.objective.end_epoch()
@@ -120,7 +125,7 @@ class TrainingModule(pl.LightningModule):
             raise UserError(
                 f"the ratios cannot be moved after epoch {self.current_epoch + 1}: {error}"
             ) from error
-        total = torch.tensor(self._loss, device=self.device)
+        total = torch.tensor(self._watch.total, device=self.device)
         num_samples = len(self.objective.order(self.current_epoch))
         ratio, keep = self._in_force or (None, None)
         self.record = epoch_record(
@@ -153,14 +158,15 @@ class TrainingModule(pl.LightningModule):
             single_label=self.dataset.single_label,
         )
 
-    def _explain_divergence(self, inputs: Tensor, logits: Tensor, batch_idx: int) -> str:
-        where = (
-            f"in epoch {self.current_epoch + 1}, step {batch_idx + 1} of {self.trainer.num_training_batches}"
-        )
-        if not bool(inputs.isfinite().all()):
-            return f"the inputs hold NaN or infinite values {where}: look for them in the data"
-        what = "loss" if bool(logits.isfinite().all()) else "network's outputs"
-        return (
+    def _refuse(self, fault: Fault | None) -> None:
+        """Stop a run that has gone wrong, before anything of it is kept."""
+        if fault is None:
+            return
+        where = f"in epoch {self.current_epoch + 1}, step {fault.step} of {self.trainer.num_training_batches}"
+        if fault.what == "inputs":
+            raise UserError(f"the inputs hold NaN or infinite values {where}: look for them in the data")
+        what = "loss" if fault.what == "loss" else "network's outputs"
+        raise UserError(
             f"the {what} became NaN or infinite {where}, mostly a sign of too high a learning rate: "
             f"try --set optimizer.lr={self.recipe.optimizer.lr / 10:g} with another --out "
             "(the checkpoint of the last finished epoch is kept)"
