@@ -14,7 +14,6 @@ from tailmask.data.dataset import Split
 from tailmask.errors import UserError
 from tailmask.training.batches import Batches, Shard, Workers, loader
 from tailmask.training.evaluation import predict, validation_metrics
-from tailmask.training.placement import Placement
 
 
 @dataclass(frozen=True)
@@ -136,33 +135,17 @@ def test_validation_metrics_leave_unknown_labels_out() -> None:
     assert single["exact_match"] == 1.0
 
 
-TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
-SRUN = {
-    "SLURM_PROCID": "3",
-    "SLURM_NTASKS": "4",
-    "SLURM_NTASKS_PER_NODE": "2",
-    "SLURM_JOB_NAME": "plm",
-    "SLURM_STEP_ID": "0",
-}
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, Placement()),
-        (TORCHRUN, Placement(4, 2, 5, "torchrun")),
-        (SRUN, Placement(2, 2, 3, "slurm")),
-        (SRUN | TORCHRUN, Placement(4, 2, 5, "torchrun")),  # torchrun within a Slurm job
-        (SRUN | {"SLURM_JOB_NAME": "bash"}, Placement()),  # a shell in a Slurm job
-        ({name: SRUN[name] for name in SRUN if name != "SLURM_STEP_ID"}, Placement()),  # a batch script
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_ID": "0"}, Placement()),  # an array's task
-    ],
-)
-def test_placement_is_read_from_the_launcher(environment: dict[str, str], expected: Placement) -> None:
-    assert Placement.from_environment(environment) == expected
-    assert expected.is_first == (expected.rank == 0)
-
-
-def test_an_impossible_placement_is_refused() -> None:
-    with pytest.raises(UserError, match="WORLD_SIZE=5 is not a multiple of LOCAL_WORLD_SIZE=2"):
-        Placement.from_environment({"RANK": "0", "WORLD_SIZE": "5", "LOCAL_WORLD_SIZE": "2"})
+@given(st.integers(2, 60), st.integers(2, 12), st.integers(1, 4))
+def test_a_last_batch_that_joins_another_leaves_every_sample_in_one(
+    number: int, batch_size: int, world_size: int
+) -> None:
+    order = torch.randperm(number)
+    batches = Batches(make(number), order, batch_size=batch_size, shard=Shard(0, world_size))
+    before, rows = len(batches), batches.num_last_rows
+    assert rows == len(batches[before - 1].targets)
+    batches.join_last()
+    assert len(batches) == max(1, before - 1)
+    if world_size == 1:
+        seen = torch.cat([batch.inputs[:, 0, 0, 0] for batch in batches])
+        assert seen.long().equal(order)
+        assert [len(batch.targets) for batch in batches][:-1] == [batch_size] * (len(batches) - 1)
