@@ -8,7 +8,19 @@ import traceback
 from collections.abc import Iterable
 from types import ModuleType
 
-__all__ = ["UserError", "closest", "explain", "listing", "nearest", "printable", "require"]
+__all__ = [
+    "UserError",
+    "closest",
+    "explain",
+    "is_out_of_memory",
+    "listing",
+    "nearest",
+    "printable",
+    "require",
+]
+
+# What torch says where an allocation fails: on a GPU, in its libraries, on the CPU.
+_OUT_OF_MEMORY = ("out of memory", "ALLOC_FAILED", "can't allocate memory", "not enough memory")
 
 
 class UserError(ValueError):
@@ -16,7 +28,7 @@ class UserError(ValueError):
 
 
 def explain(error: Exception) -> str | None:
-    """The sentence for a user whose files, disk or arguments are to blame; None where the defect is ours.
+    """The sentence for a user whose files, machine or arguments are to blame; None where the defect is ours.
 
     A `ValueError` is about what a user handed over where tailmask itself has raised it.
 
@@ -31,7 +43,22 @@ def explain(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         return error.strerror + (f": {error.filename}" if error.filename else "")
+    if is_out_of_memory(error):
+        return "memory ran out: make schedule.batch_size smaller, or take fewer --jobs"
     return None
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation has failed, on a GPU or in the machine's own memory.
+
+    >>> is_out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."))
+    True
+    """
+    if (
+        isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    ):  # without importing torch
+        return True
+    return isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in _OUT_OF_MEMORY)
 
 
 def _is_ours(error: ValueError) -> bool:

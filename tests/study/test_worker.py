@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from tailmask.data import DataOptions
 from tailmask.errors import UserError
@@ -44,6 +45,25 @@ def test_values_that_tailmask_refuses_are_the_users(capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory"
+        ),
+        MemoryError(),
+    ],
+)
+def test_memory_that_ran_out_is_no_defect(error):
+    assert _explained(error) == {
+        "event": "failed",
+        "text": "memory ran out: make schedule.batch_size smaller, or take fewer --jobs",
+        "of_data": False,
+    }
+
+
 def check(setting, method, folder):
     (run,) = plan_runs(setting, [method], [0], folder=folder)
     return _Tasks().do(
@@ -66,6 +86,11 @@ def test_a_check_gives_the_facts_and_leaves_nothing(tmp_path):
         (Setting("digits", fields=("model.name=mlpp",)), "bce", "mlp"),
         (Setting("digits", recipe="coco"), "bce", "evaluation.rarest must be numbers of classes"),
         (Setting("digits"), "plm:bins=1", "bins"),
+        (
+            Setting("digits", fields=("model.name=training.factories:paired",)),
+            "bce",
+            r"training.factories:paired",
+        ),
     ],
 )
 def test_what_cannot_be_trained_is_seen_before_it_is_tried(setting, method, sentence, tmp_path):

@@ -18,6 +18,7 @@ from tailmask.data.dataset import Split
 from tailmask.errors import UserError
 from tailmask.training import Execution, Run, train
 from tailmask.training.evaluation import predict, validation_metrics
+from tailmask.training.launch import _free_port
 from tailmask.training.weights import load_model
 
 # No dropout and no drawn masks: what remains are sums in another order.
@@ -122,6 +123,26 @@ def test_torchrun_and_devices_give_the_same_bytes(tmp_path: Path) -> None:
     subprocess.run([*tailmask, "--devices", "2", "--out", tmp_path / "devices"], check=True, env=environment)
     subprocess.run([*torchrun, *tailmask[1:], "--out", tmp_path / "torchrun"], check=True, env=environment)
     assert same_bytes(tmp_path / "devices", tmp_path / "torchrun")
+
+
+@pytest.mark.long
+def test_tasks_of_srun_train_together_without_ntasks_per_node(tmp_path: Path) -> None:
+    """The job has more tasks and machines than this step."""
+    step = {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_NODEID": "0"}
+    job = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "4(x2)"}
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tailmask", "train", "digits", "--epochs", "1", "--threads", "1"]
+    tasks = [
+        subprocess.Popen(
+            [*command, "--out", tmp_path / "srun"],
+            env=os.environ | step | job | place | {"SLURM_PROCID": str(task), "SLURM_LOCALID": str(task)},
+        )
+        for task in range(2)
+    ]
+    assert [task.wait(timeout=120) for task in tasks] == [0, 0]
+    assert Run(tmp_path / "srun").config["determines"]["world_size"] == 2
+    subprocess.run([*command, "--devices", "2", "--out", tmp_path / "devices"], check=True)
+    assert same_bytes(tmp_path / "devices", tmp_path / "srun")
 
 
 @pytest.mark.long

@@ -225,3 +225,39 @@ def test_run_json_is_what_others_can_read(finished: Run) -> None:
         "validation": True,
     }
     assert str(finished.folder) not in text
+
+
+def test_results_are_computed_where_the_run_was_trained(dataset, tmp_path, monkeypatch) -> None:
+    """Lightning moves the network to the CPU before it returns, where NCCL's processes cannot gather."""
+    seen = []
+
+    class Elsewhere(engine.TrainingModule):
+        def on_fit_end(self) -> None:  # the device stands for a GPU
+            assert self.device.type == "cpu"
+            self.trainer.strategy._root_device = torch.device("meta")
+
+    def write(folder, module, config, *, is_first) -> None:
+        devices = {parameter.device.type for parameter in module.network.parameters()}
+        seen.append((module.device.type, devices, torch.distributed.is_initialized()))
+
+    monkeypatch.setattr(engine, "TrainingModule", Elsewhere)
+    monkeypatch.setattr(engine, "write_results", write)
+    train(tiny_config(epochs=1), tmp_path / "run", dataset=dataset)
+    assert seen == [("meta", {"meta"}, False)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: you"),
+        MemoryError("Unable to allocate 8.00 GiB for an array"),
+    ],
+)
+def test_memory_that_runs_out_is_told_and_the_run_goes_on_afterwards(
+    finished: Run, dataset, tmp_path, error: Exception
+) -> None:
+    sentence = r"memory ran out .* batches of 32: .* the same command goes on .* schedule.batch_size=16"
+    with pytest.raises(UserError, match=sentence):
+        train(tiny_config(), tmp_path / "run", dataset=dataset, progress=Interrupter(3, error=error))
+    assert same_bytes(finished.folder, train(tiny_config(), tmp_path / "run", dataset=dataset).folder)

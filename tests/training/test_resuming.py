@@ -211,12 +211,12 @@ def interrupted(dataset, folder: Path) -> Path:
         ("run.json", b"{", "run.json is not valid JSON"),
         ("run.json", b"[]", "run.json must be a JSON object, got list"),
         ("run.json", b"{}", "holds another run"),
-        ("history.jsonl", b"", "history.jsonl lacks epochs that are done"),
     ],
 )
 def test_damaged_files_are_named(dataset, tmp_path, file: str, content: bytes, sentence: str) -> None:
     folder = interrupted(dataset, tmp_path / "run")
-    (folder / file).write_bytes(content)
+    for path in folder.glob("*.ckpt") if file == "checkpoint.ckpt" else [folder / file]:
+        path.write_bytes(content)
     with pytest.raises(UserError, match=sentence):
         train(tiny_config(), folder, dataset=dataset)
 
@@ -228,7 +228,8 @@ def test_a_checkpoint_is_never_executed(dataset, tmp_path) -> None:
         def __reduce__(self):
             return (os.mkdir, (str(tmp_path / "harm"),))
 
-    torch.save({"epochs_done": Harm()}, folder / "checkpoint.ckpt")
+    for path in folder.glob("*.ckpt"):
+        torch.save({"epochs_done": Harm()}, path)
     with pytest.raises(UserError, match="cannot be read"):
         train(tiny_config(), folder, dataset=dataset)
     assert not (tmp_path / "harm").exists()

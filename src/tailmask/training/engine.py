@@ -6,38 +6,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
-from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from torch import nn
 
 from tailmask.data import load
 from tailmask.data.dataset import Dataset
-from tailmask.errors import UserError, listing, require
+from tailmask.errors import UserError, listing
 from tailmask.method import build_objective
 from tailmask.method.seeds import derive
 from tailmask.models import build_model
-from tailmask.training.checkpoint import AtomicCheckpointIO, EpochRecorder, read_checkpoint
+from tailmask.models.trial import needs_two_rows
+from tailmask.training.checkpoint import EpochRecorder, find_checkpoint, remove_checkpoints
 from tailmask.training.config import RunConfig, digest
 from tailmask.training.folder import begin_session, check_folder
-from tailmask.training.guards import disk_errors, interrupts, process_group, quiet
-from tailmask.training.history import cut_history
+from tailmask.training.guards import disk_errors, interrupts, memory_errors, process_group, quiet
+from tailmask.training.history import first_lines, restore_history
 from tailmask.training.lock import locked
 from tailmask.training.module import TrainingModule
 from tailmask.training.placement import Placement
-from tailmask.training.progress import Progress, ProgressCallback
+from tailmask.training.progress import Progress
 from tailmask.training.recipe import EvaluationRecipe
 from tailmask.training.results import write_results
 from tailmask.training.run import Run
+from tailmask.training.trainer import build_trainer
 
 __all__ = ["Execution", "build_module", "describe", "train"]
 
 
 @dataclass(frozen=True)
 class Execution:
-    """How a run is computed; but for the number of devices it does not change what comes out.
+    """How a run is computed.
+
+    The number of devices is part of what determines the result; the number of threads changes its last bits.
 
     Args:
         devices: Processes that train together on this machine, one on each device.
@@ -76,13 +76,14 @@ def train(
     dataset = dataset or load(config.data, config.options)
     config = config.fitted(dataset.shape)
     with quiet():
-        module = build_module(config, dataset)
+        module = build_module(config, dataset, world_size=placement.world_size)
     record = describe(config, dataset, world_size=placement.world_size)
     record["notes"] += module.objective.notes
     if check_folder(folder, record["determines"]).is_complete:
-        (folder / "checkpoint.ckpt").unlink(missing_ok=True)
+        remove_checkpoints(folder)
         return Run(folder)
-    with quiet(), disk_errors(folder), process_group():
+    batch_size = config.recipe.schedule.batch_size
+    with quiet(), disk_errors(folder), memory_errors(batch_size), process_group():
         if not placement.is_first:
             _train(config, folder, module, placement, execution, progress=None, record=record)
         else:
@@ -92,7 +93,7 @@ def train(
     return Run(folder)
 
 
-def build_module(config: RunConfig, dataset: Dataset) -> TrainingModule:
+def build_module(config: RunConfig, dataset: Dataset, *, world_size: int = 1) -> TrainingModule:
     """The network and the objective of a run, at their start; refuses what cannot work."""
     config = config.fitted(dataset.shape)
     recipe = config.recipe
@@ -116,6 +117,7 @@ def build_module(config: RunConfig, dataset: Dataset) -> TrainingModule:
     network = build_model(
         shape=dataset.shape, num_classes=len(dataset.classes), bias=recipe.model.bias, **model
     )
+    _check_batches(network, dataset, batch_size=recipe.schedule.batch_size, world_size=world_size)
     network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return TrainingModule(
         network, objective, dataset=dataset, recipe=recipe, seed=config.seed, model_arguments=model
@@ -157,6 +159,17 @@ def _check_groups(recipe: EvaluationRecipe, *, num_classes: int) -> None:
             )
 
 
+def _check_batches(network: nn.Module, dataset: Dataset, *, batch_size: int, world_size: int) -> None:
+    """A remainder of one row joins another batch; where all have just one, there is none to join."""
+    number = min(batch_size, len(dataset.train))
+    if number <= world_size and needs_two_rows(network, dataset.shape):
+        whom = "a single row" if world_size == 1 else f"each of {world_size} processes a single row"
+        raise UserError(
+            f"batches of {number} leave {whom}, which the network's batch normalisation cannot take: "
+            f"set schedule.batch_size to {2 * world_size} or more"
+        )
+
+
 def _train(
     config: RunConfig,
     folder: Path,
@@ -167,27 +180,29 @@ def _train(
     progress: Progress | None,
     record: dict[str, Any],
 ) -> None:
-    checkpoint = folder / "checkpoint.ckpt"
-    resumes = checkpoint.exists()
-    done = read_checkpoint(checkpoint)["epochs_done"] if resumes else 0
+    path, content = find_checkpoint(folder) or (None, {})
+    done: int = content.get("epochs_done", 0)
+    lines = content.get("history") or first_lines(folder / "history.jsonl", done)
+    if len(lines) < done:
+        raise UserError(f"{folder}/history.jsonl lacks epochs that are done: remove the folder to train anew")
     if placement.is_first:
-        if not cut_history(folder / "history.jsonl", done):
-            raise UserError(
-                f"{folder}/history.jsonl lacks epochs that are done: remove the folder to train anew"
-            )
+        restore_history(folder / "history.jsonl", lines)
         begin_session(folder, record, epochs_done=done, threads=torch.get_num_threads())
     if progress is not None:
         for note in module.objective.notes:
             progress.note(note)
-        if resumes:
+        if path is not None:
             progress.note(f"resuming after epoch {done} of {config.recipe.schedule.epochs}")
-    trainer = _trainer(config, folder, placement, execution, progress)
+    recorder = EpochRecorder(folder, None if progress is None else progress.record, lines=lines)
+    trainer = build_trainer(config, placement, recorder, progress=progress, tensorboard=execution.tensorboard)
     if config.compile:
         # The function, not the module: that would be a second owner of the weights.
         module.compiled = torch.compile(module.network.forward, dynamic=False)
     try:
         with interrupts():
-            trainer.fit(module, ckpt_path=str(checkpoint) if resumes else None)
+            trainer.fit(module, ckpt_path=None if path is None else str(path))
+            # Which has moved it to the CPU, where it is slow, and where NCCL cannot gather the outputs.
+            module.to(trainer.strategy.root_device)
             write_results(folder, module, config, is_first=placement.is_first)
     except torch._dynamo.exc.TorchDynamoException as error:
         reason = str(error).strip().splitlines()[0]
@@ -196,42 +211,5 @@ def _train(
         if progress is not None:
             progress.end()
     if placement.is_first:
-        checkpoint.unlink(missing_ok=True)
+        remove_checkpoints(folder)
     trainer.strategy.barrier()  # no rank reads the run before it is complete
-
-
-def _trainer(
-    config: RunConfig, folder: Path, placement: Placement, execution: Execution, progress: Progress | None
-) -> pl.Trainer:
-    callbacks: list[pl.Callback] = [EpochRecorder(folder, None if progress is None else progress.record)]
-    if progress is not None:
-        callbacks.append(ProgressCallback(progress))
-    return pl.Trainer(
-        devices=placement.devices,
-        num_nodes=placement.num_nodes,
-        strategy="ddp" if placement.world_size > 1 else "auto",
-        precision="bf16-mixed" if config.precision == "bf16" else "32-true",
-        max_epochs=config.recipe.schedule.epochs,
-        callbacks=callbacks,
-        plugins=[AtomicCheckpointIO(), _cluster(placement)],
-        logger=_logger(folder) if execution.tensorboard else False,
-        default_root_dir=folder,
-        reload_dataloaders_every_n_epochs=1,  # an epoch's samples may be drawn anew
-        use_distributed_sampler=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-    )
-
-
-def _cluster(placement: Placement) -> ClusterEnvironment:
-    if placement.launcher == "slurm":
-        return SLURMEnvironment(auto_requeue=False)  # the same command resumes by itself
-    return TorchElasticEnvironment() if placement.launcher == "torchrun" else LightningEnvironment()
-
-
-def _logger(folder: Path) -> Any:
-    require("tensorboardX", extra="tensorboard")
-    from pytorch_lightning.loggers import TensorBoardLogger
-
-    return TensorBoardLogger(folder, name="", version="tensorboard")

@@ -1,4 +1,4 @@
-"""What stands around training: silence, signals, the group of processes, and disks that are full."""
+"""What stands around training: silence, signals, the group of processes, full disks and memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
-from tailmask.errors import UserError
+from tailmask.errors import UserError, is_out_of_memory
 
-__all__ = ["disk_errors", "interrupts", "process_group", "quiet"]
+__all__ = ["disk_errors", "interrupts", "memory_errors", "process_group", "quiet"]
 
 
 @contextlib.contextmanager
@@ -72,4 +72,19 @@ def disk_errors(folder: Path) -> Iterator[None]:
         raise UserError(
             f"{folder} cannot be written to ({error.strerror}): once it can, the same command goes on from "
             "the last finished epoch"
+        ) from error
+
+
+@contextlib.contextmanager
+def memory_errors(batch_size: int) -> Iterator[None]:
+    """Memory that runs out, a GPU's or the machine's, as a sentence that says what takes less of it."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(
+            f"memory ran out in training with batches of {batch_size}: once more is free, as with fewer "
+            "--jobs, the same command goes on from the last finished epoch; otherwise try "
+            f"--set schedule.batch_size={max(1, batch_size // 2)} with another --out"
         ) from error

@@ -1,10 +1,11 @@
-"""The history of a run: one line of JSON an epoch, appended to, and cut back when an epoch is repeated."""
+"""The history of a run: one line of JSON an epoch, appended to, and put right when a run goes on."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from tailmask.files import write_text
 from tailmask.masking import RatioUpdate
 
-__all__ = ["append_record", "cut_history", "epoch_record"]
+__all__ = ["append_record", "epoch_record", "first_lines", "restore_history", "to_line"]
 
 
 def epoch_record(
@@ -52,23 +53,40 @@ def epoch_record(
     return record
 
 
+def to_line(record: dict[str, Any]) -> str:
+    """A record as its line of the history.
+
+    >>> to_line({"epoch": 1, "loss": 0.5})
+    '{"epoch": 1, "loss": 0.5}'
+    """
+    return json.dumps(record, allow_nan=False)
+
+
 def append_record(path: Path, record: dict[str, Any], *, durable: bool = True) -> None:
     """Append a record to the history; with `durable` it is on the disk when this returns."""
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record, allow_nan=False) + "\n")
+        file.write(f"{to_line(record)}\n")
         if durable:
             file.flush()
             os.fsync(file.fileno())
 
 
-def cut_history(path: Path, num_epochs: int) -> bool:
-    """Keep the first epochs only, as the checkpoint to resume from has; False where there are not as many."""
+def first_lines(path: Path, number: int) -> list[str]:
+    """As many lines of the history, or fewer where it has fewer."""
     if not path.exists():
-        return num_epochs == 0
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    if len(lines) > num_epochs:
-        write_text(path, "".join(lines[:num_epochs]))
-    return len(lines) >= num_epochs
+        return []
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()[:number]
+
+
+def restore_history(path: Path, lines: Sequence[str]) -> None:
+    """Let the history have just these lines, of the epochs that a run goes on after.
+
+    A kill can leave a line more, of an epoch that was not finished, and a power cut lines fewer.
+    """
+    content = "".join(f"{line}\n" for line in lines)
+    there = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    if there != content:
+        write_text(path, content)
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,122 @@
+"""What a power cut can leave of the files that nobody waited for: the run goes on, to the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import Interrupter, same_bytes, tiny_config, without_times
+
+from tailmask.errors import UserError
+from tailmask.training import Run, train
+from tailmask.training.checkpoint import EpochRecorder, find_checkpoint, read_checkpoint
+
+LASTING, RECENT, HISTORY = "checkpoint.ckpt", "checkpoint.recent.ckpt", "history.jsonl"
+
+
+@pytest.fixture
+def folder(dataset, tmp_path) -> Path:
+    """A run with three epochs done, the first of them on the disk for certain."""
+    with pytest.raises(RuntimeError, match="stop"):
+        train(
+            tiny_config(),
+            tmp_path / "run",
+            dataset=dataset,
+            progress=Interrupter(4, error=RuntimeError("stop")),
+        )
+    return tmp_path / "run"
+
+
+def cut_lines(number: int) -> Callable[[Path], None]:
+    def cut(folder: Path) -> None:
+        lines = (folder / HISTORY).read_text().splitlines(keepends=True)
+        (folder / HISTORY).write_text("".join(lines[:number]))
+
+    return cut
+
+
+def tear(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:1000])
+
+
+def test_what_was_forced_to_the_disk_is_not_replaced_by_what_was_not(folder: Path) -> None:
+    assert read_checkpoint(folder / LASTING)["epochs_done"] == 1
+    assert read_checkpoint(folder / RECENT)["epochs_done"] == 3
+    path, content = find_checkpoint(folder) or pytest.fail("there are two")
+    assert path == folder / RECENT
+    assert content["history"] == (folder / HISTORY).read_text().splitlines()
+
+
+def test_the_recent_checkpoint_goes_when_a_later_one_is_on_the_disk(dataset, tmp_path, monkeypatch) -> None:
+    there = []
+
+    class Watching(Interrupter):
+        def record(self, record) -> None:
+            lasting = read_checkpoint(tmp_path / "run" / LASTING)["epochs_done"]
+            there.append((lasting, (tmp_path / "run" / RECENT).exists()))
+            if record["epoch"] == 2:  # as if the last time were long ago
+                monkeypatch.setattr(EpochRecorder, "SECONDS_BETWEEN_SYNCS", 0.0)
+
+    train(tiny_config(), tmp_path / "run", dataset=dataset, progress=Watching())
+    assert there == [(1, False), (1, True), (3, False), (4, False)]
+
+
+@pytest.mark.parametrize(
+    ("harm", "done"),
+    [
+        ([], 3),
+        ([cut_lines(1)], 3),
+        ([cut_lines(0)], 3),
+        ([lambda folder: (folder / HISTORY).unlink()], 3),
+        ([lambda folder: (folder / HISTORY).write_bytes(bytes(500))], 3),
+        ([tear(RECENT)], 1),
+        ([tear(RECENT), cut_lines(1)], 1),
+        ([lambda folder: (folder / RECENT).write_bytes(b"")], 1),
+        ([lambda folder: (folder / RECENT).unlink()], 1),
+        ([tear(LASTING)], 3),
+    ],
+)
+def test_the_run_goes_on_to_the_same_bytes(finished: Run, dataset, folder: Path, harm, done: int) -> None:
+    for each in harm:
+        each(folder)
+    run = train(tiny_config(), folder, dataset=dataset)
+    assert run.config["sessions"][-1]["resumed_after_epoch"] == done
+    assert same_bytes(finished.folder, folder)
+    assert without_times(run.history) == without_times(finished.history)
+    assert not list(folder.glob("*.ckpt"))
+
+
+def without_history(folder: Path) -> None:
+    """As the first versions left a run: one checkpoint, and no history in it."""
+    checkpoint = read_checkpoint(folder / RECENT)
+    del checkpoint["history"]
+    torch.save(checkpoint, folder / LASTING)
+    (folder / RECENT).unlink()
+
+
+def test_a_checkpoint_without_the_history_is_gone_on_with(finished: Run, dataset, folder: Path) -> None:
+    without_history(folder)
+    run = train(tiny_config(), folder, dataset=dataset)
+    assert run.config["sessions"][-1]["resumed_after_epoch"] == 3
+    assert same_bytes(finished.folder, folder)
+    assert without_times(run.history) == without_times(finished.history)
+
+
+def test_a_checkpoint_without_the_history_needs_its_lines(dataset, folder: Path) -> None:
+    without_history(folder)
+    cut_lines(2)(folder)
+    with pytest.raises(UserError, match=r"history.jsonl lacks epochs that are done"):
+        train(tiny_config(), folder, dataset=dataset)
+
+
+@pytest.mark.parametrize("history", ["text", [1, 2, 3], ["{}"]])
+def test_a_history_that_is_none_is_refused(folder: Path, history) -> None:
+    torch.save(read_checkpoint(folder / RECENT) | {"history": history}, folder / RECENT)
+    with pytest.raises(UserError, match="is not a checkpoint of tailmask"):
+        read_checkpoint(folder / RECENT)
+
+
+def test_the_first_epoch_of_a_process_is_forced_to_the_disk_however_young_the_machine(tmp_path) -> None:
+    assert EpochRecorder(tmp_path).last_sync < -EpochRecorder.SECONDS_BETWEEN_SYNCS
