@@ -9,7 +9,7 @@ from metric_cases import cases, random_case
 from sklearn.metrics import brier_score_loss
 from torchmetrics.functional.classification import binary_calibration_error
 
-from tailmask.metrics import brier_score, calibration_error
+from tailmask.metrics import Evaluation, brier_score, calibration_error
 
 
 @pytest.mark.parametrize("unknown", [0.0, 0.4])
@@ -72,3 +72,18 @@ def test_between_zero_and_one_and_independent_of_order(case):
     assert math.isnan(float(pooled)) or float(pooled) <= float(classes.nan_to_num().max()) + 1e-9
     flipped, _ = calibration_error(probabilities.flip(0, 1), targets.flip(0, 1))
     torch.testing.assert_close(flipped.flip(0), classes, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_is_measured_stays_as_it_is(dtype):
+    scores, targets = random_case(0, unknown=0.2)
+    probabilities, labels = scores.sigmoid().to(dtype), targets.to(dtype)
+    before = probabilities.clone(), labels.clone()
+    evaluation = Evaluation(probabilities, labels, activation="none")
+    first = evaluation.report().summary
+    evaluation.resample(torch.ones(1, len(labels)))
+    calibration_error(probabilities, labels)
+    brier_score(probabilities, labels)
+    assert torch.equal(probabilities, before[0])
+    assert torch.equal(labels, before[1])
+    assert evaluation.report().summary == pytest.approx(first, nan_ok=True)

@@ -1,13 +1,16 @@
 """How good predictions are: for each class, each sample, groups of rare and frequent classes, and on average.
 
-`evaluate` takes all measures at once and `Evaluation` also takes them again under resampled test samples;
-the functions beside them are the single measures. Unknown labels (−1 or NaN) are left out everywhere, and
-0/0 is 0 in precision, recall and F1.
+`evaluate` takes all measures at once; the functions beside it are the single measures. Unknown labels (−1 or
+NaN) are left out everywhere, and 0/0 is 0 in precision, recall and F1.
 
-Values equal torchmetrics' and scikit-learn's. They are computed here because a study needs what neither
-has: several weightings of the samples in one matrix product, labels that are unknown in any of the measures,
-ranks by logits, ties that favour no class. `StreamingMetrics` is a torchmetrics metric; torchmetrics is
-imported when it is first used.
+`Evaluation.resample` takes them again under weights of the samples. With `bootstrap_weights` that gives
+intervals of your own, for any two models that were tested on the same samples. The intervals of `tailmask
+compare` come from `tailmask.analysis`, which follows many runs in less time, and is tested against it.
+
+Values equal torchmetrics' and scikit-learn's. They are computed here for what neither has: labels that are
+unknown in any of the measures, several weightings of the samples in one matrix product, ranks by logits, ties
+that favour no class. `StreamingMetrics` is a torchmetrics metric; torchmetrics is imported when it is first
+used.
 """
 
 from __future__ import annotations

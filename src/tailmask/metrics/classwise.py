@@ -118,8 +118,8 @@ def confusion(predictions: Tensor, targets: Tensor, *, weights: Tensor | None = 
         return Confusion(*torch.cat(parts, dim=-1).unbind(dim=1))
     counts = torch.zeros(4, num_classes, dtype=torch.int64, device=labels.device)
     for rows in blocks(num_samples, num_classes):
-        for count, cell in zip(counts, outcomes(predictions[rows], labels[rows]), strict=True):
-            count += torch.count_nonzero(cell, dim=0)
+        found = outcomes(predictions[rows], labels[rows])
+        counts += torch.stack([torch.count_nonzero(cell, dim=0) for cell in found])
     return Confusion(*counts)
 
 

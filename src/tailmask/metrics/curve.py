@@ -61,7 +61,7 @@ def _weighted(ranked: Tensor, present: Tensor, weights: Tensor) -> Tensor:
     segments = [_segments(scores, mask) for scores, mask in zip(ranked, present, strict=True)]
     values = torch.full((len(weights), len(ranked)), torch.nan, dtype=torch.float64, device=ranked.device)
     for resamples in blocks(len(weights), weights.shape[1], size=WIDE_BLOCK):
-        columns = weights[resamples].T.to(torch.float32).contiguous()  # (N, b)
+        columns = weights[resamples].T.to(ranked.device, torch.float32).contiguous()  # (N, b)
         for index, ((number, segment), mask) in enumerate(zip(segments, present, strict=True)):
             if number == 0:
                 continue

@@ -1,4 +1,4 @@
-"""All measures of a model on a test set, by one call; and again under resampled test sets, quickly."""
+"""All measures of a model on a test set, by one call; and again under weights of the samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from tailmask.metrics.classwise import Confusion, confusion
 from tailmask.metrics.curve import average_precision
 from tailmask.metrics.groups import optional_groups
-from tailmask.metrics.labels import as_labels, as_scores, check_same_shape
+from tailmask.metrics.labels import as_labels, as_scores, as_thresholds, check_same_shape
 from tailmask.metrics.ranking import ranking_measures
 from tailmask.metrics.reliability import brier_score, calibration_error
 from tailmask.metrics.report import Report
@@ -28,7 +28,7 @@ def evaluate(
     targets: Tensor,
     *,
     train_positives: Tensor | None = None,
-    thresholds: float | Tensor = 0.5,
+    thresholds: float | Sequence[float] | Tensor = 0.5,
     activation: Activation = "sigmoid",
     single_label: bool = False,
     rarest: Sequence[int] = (),
@@ -74,11 +74,11 @@ class Evaluation:
       samples with a present label;
     - `ece`, `brier`: calibration, averaged over classes, and `ece_pooled` over all labels at once.
 
-    A label is predicted where its probability is at least its threshold. Single-label data (`targets` one-hot
-    or class indices (N,), −1 where unknown) are predicted by arg max and have, in place of the third and
-    fourth item, `error` over samples, `error_balanced` over the classes that are present (the paper's
-    "average error across all classes"), `error_rarest_5` and so on, and `ece_top`, the calibration error of
-    the predicted class alone.
+    A label is predicted where its probability is at least its threshold: one for all classes or one for each,
+    from 0 to 1. Single-label data (`targets` one-hot or class indices (N,), −1 where unknown) are predicted
+    by arg max and have, in place of the third and fourth item, `error` over samples, `error_balanced` over
+    the classes that are present (the paper's "average error across all classes"), `error_rarest_5` and so on,
+    and `ece_top`, the calibration error of the predicted class alone.
 
     `activation` turns `logits` into probabilities; with `"none"` they are probabilities already. Ranks are
     taken from logits, where probabilities near one would be equal by rounding.
@@ -96,7 +96,7 @@ class Evaluation:
         targets: Tensor,
         *,
         train_positives: Tensor | None = None,
-        thresholds: float | Tensor = 0.5,
+        thresholds: float | Sequence[float] | Tensor = 0.5,
         activation: Activation = "sigmoid",
         single_label: bool = False,
         rarest: Sequence[int] = (),
@@ -117,10 +117,9 @@ class Evaluation:
             self.predictions.scatter_(1, self.scores.argmax(dim=1, keepdim=True), True)
             self.samples["error"] = 1.0 - exact_match(self.predictions, self.labels)
         else:
-            if isinstance(thresholds, Tensor) and thresholds.shape not in ((), (num_classes,)):
-                shape = tuple(thresholds.shape)
-                raise ValueError(f"thresholds must be one number or of shape ({num_classes},), got {shape}")
-            self.predictions = self.probabilities >= thresholds
+            self.predictions = self.probabilities >= as_thresholds(thresholds, num_classes).to(
+                self.probabilities
+            )
             self.samples["exact_match"] = exact_match(self.predictions, self.labels)
             self.samples["sample_f1"] = sample_f1(self.predictions, self.labels)
             usable = [k for k in ks if k <= num_classes]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tailmask.targets import check_targets
+from tailmask.targets import as_tensor, check_targets
 
 __all__ = [
     "WIDE_BLOCK",
     "as_labels",
     "as_predictions",
     "as_scores",
+    "as_thresholds",
     "blocks",
     "check_same_shape",
     "divide",
@@ -60,6 +62,24 @@ def as_predictions(predictions: Tensor) -> Tensor:
             "compare probabilities with a threshold first"
         )
     return predictions == 1
+
+
+def as_thresholds(thresholds: Any, num_classes: int) -> Tensor:
+    """Probabilities from which on labels are predicted, one for all classes () or one for each (C,).
+
+    >>> as_thresholds([0.5, 0.25], 2)
+    tensor([0.5000, 0.2500], dtype=torch.float64)
+    """
+    hint = "labels are predicted from these probabilities on"
+    values = as_tensor(thresholds, name="thresholds", hint=hint).to(torch.float64)
+    if values.shape not in ((), (num_classes,)):
+        raise ValueError(
+            f"thresholds must be one number or of shape ({num_classes},), got {tuple(values.shape)}"
+        )
+    strange = values[~((values >= 0.0) & (values <= 1.0))]  # NaN is neither
+    if len(strange):
+        raise ValueError(f"thresholds must lie between 0 and 1, got {strange[0].item():g}: {hint}")
+    return values
 
 
 def as_scores(scores: Tensor) -> Tensor:
@@ -140,5 +160,5 @@ def weighted_sums(weights: Tensor, values: Tensor) -> Tensor:
         )
     values = values.to(torch.float32)
     pieces = blocks(len(weights), len(values), size=WIDE_BLOCK)
-    parts = [weights[rows].to(torch.float32) @ values for rows in pieces]
+    parts = [weights[rows].to(values) @ values for rows in pieces]
     return torch.cat(parts).to(torch.float64)

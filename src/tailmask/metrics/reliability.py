@@ -30,7 +30,7 @@ def calibration_error(probabilities: Tensor, targets: Tensor, *, num_bins: int =
     for rows in blocks(num_samples, num_classes):
         mask = labels[rows] >= 0
         index = (probabilities[rows] * num_bins).to(torch.int64).clamp_(0, num_bins - 1).add_(offsets)
-        gap = probabilities[rows].to(torch.float64).sub_(labels[rows]).masked_fill_(~mask, 0.0)
+        gap = (probabilities[rows].to(torch.float64) - labels[rows]).masked_fill_(~mask, 0.0)
         gaps += torch.bincount(index.flatten(), gap.flatten(), minlength=len(gaps))
         known += torch.count_nonzero(mask, dim=0)
     # n_b / n · |mean p − mean y| is |Σ p − Σ y| / n: the sum of the gaps is all that a bin has to keep.

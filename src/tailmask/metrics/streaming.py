@@ -11,6 +11,7 @@ from torchmetrics import Metric
 from tailmask.metrics.classwise import Confusion, confusion
 from tailmask.metrics.evaluation import averages
 from tailmask.metrics.groups import optional_groups
+from tailmask.metrics.labels import as_thresholds
 from tailmask.metrics.samplewise import exact_match
 
 __all__ = ["StreamingMetrics"]
@@ -41,23 +42,21 @@ class StreamingMetrics(Metric):
         self,
         num_classes: int,
         *,
-        thresholds: float | Tensor = 0.5,
+        thresholds: float | Sequence[float] | Tensor = 0.5,
         train_positives: Tensor | None = None,
         rarest: Sequence[int] = (),
         frequent: Sequence[int] = (),
     ) -> None:
         super().__init__()
-        self.thresholds = thresholds
+        self.thresholds = as_thresholds(thresholds, num_classes)
         self.groups = optional_groups(train_positives, num_classes, rarest=rarest, frequent=frequent)
         self.add_state("counts", torch.zeros(4, num_classes, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("matches", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Count a batch: logits (N, C), and targets of 1, 0, or −1 or NaN where unknown."""
-        thresholds = self.thresholds
-        if isinstance(thresholds, Tensor):
-            thresholds = thresholds.to(logits.device)
-        predictions = logits.float().sigmoid() >= thresholds
+        probabilities = logits.float().sigmoid()
+        predictions = probabilities >= self.thresholds.to(probabilities)
         batch = confusion(predictions, targets)
         self.counts += torch.stack(
             [batch.true_positives, batch.false_positives, batch.false_negatives, batch.true_negatives]
