@@ -173,8 +173,8 @@ class AdaptiveRatio(OutputStatistics):
         number = int(self._complete().sum())
         if self.adapt == "divergence" and self.rate > 0 and number < 2:
             warnings.warn(
-                f'adapt="divergence" needs two classes or more that have both labels, got {number}, '
-                'so no ratio will move: pass adapt="rate"',
+                f'adapt="divergence" compares classes, and moves no ratio while fewer than two have both '
+                f'labels, here {number}: pass adapt="rate"',
                 stacklevel=5,
             )
 
