@@ -119,7 +119,7 @@ def test_a_compiled_criterion_follows_in_one_graph(targets):
         """Goes where there are no values, too: no other second device can be compiled for everywhere."""
 
         def _follow(self, device):
-            if device != self.keep.device:
+            if device != self.counts.device:
                 self.to(device)
 
     criterion = Follower.from_targets(targets)

@@ -27,7 +27,8 @@ class PartialLabelMasking(AdaptiveRatio):
 
     Each class is trained at its own ratio of positives to negatives, by leaving labels out of the loss at
     random (Eq. 2 and 3). `forward` also bins the outputs that it sees; `step`, called once an epoch like a
-    scheduler, moves each class's ratio by how far its outputs are from the truth (Eq. 4 to 7).
+    scheduler, moves each class's ratio by how far its outputs are from the truth (Eq. 4 to 7). The loss need
+    not be moved to a device: it follows the logits.
 
     >>> targets = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
     >>> criterion = PartialLabelMasking.from_targets(targets)
@@ -194,9 +195,8 @@ class PartialLabelMasking(AdaptiveRatio):
                 "the shifted outputs are no probabilities",
                 stacklevel=2,
             )
-        negatives, positives = (
-            self.trained_keep.log().unbind()
-        )  # one is r / r̄ or r̄ / r, and the other 1: Eq. 3
+        # By Eq. 3 one of the two is r / r̄ or r̄ / r, and the other is 1.
+        negatives, positives = self.trained_keep.log().unbind()
         return negatives - positives
 
     def extra_repr(self) -> str:
@@ -230,11 +230,6 @@ class PartialLabelMasking(AdaptiveRatio):
         if self.validate and batch.faults is not None:
             raise_faults(batch.faults)
         return batch
-
-    def _follow(self, device: torch.device) -> None:
-        """Go where the logits are, as other losses need not be told; but not where there are no values."""
-        if device != self.keep.device and device.type != "meta":
-            self.to(device)
 
     def _label_weight(self, batch: Batch, *, masked: bool) -> Tensor | None:
         if not masked:

@@ -105,7 +105,7 @@ class AdaptiveRatio(OutputStatistics):
                 f"class counts must be of {self.num_classes} classes, got {class_counts.shape[1]}: "
                 "did they come from another data set?"
             )
-        # What stands in the place of a target is then the class's own ratio, as good as 0 or infinite.
+        # A class that never had both labels has its own ratio, as good as 0 or infinite, in a target's place.
         has_none = ~self._complete() & (self.target_ratio == self.class_ratio)
         self.class_counts.copy_(class_counts)
         self.target_ratio.copy_(self._clip(self.class_ratio).where(has_none, self.target_ratio))

@@ -50,6 +50,11 @@ class OutputStatistics(ExactBuffers):
         total = total.to(statistics.device)
         return total[:-2].view_as(self.counts), total[-2:]
 
+    def _follow(self, device: torch.device) -> None:
+        """Go to the device of the logits; but not to the one of tensors without values."""
+        if device != self.counts.device and device.type != "meta":
+            self.to(device)
+
     def _record(self, batch: Batch) -> None:
         logits, known = batch.logits.detach(), batch.known
         targets = batch.targets.int() if known is None else batch.targets

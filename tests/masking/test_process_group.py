@@ -1,0 +1,80 @@
+"""Statistics summed over ranks, wherever the criterion is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from second_device import second_device
+from tailmask import PartialLabelMasking
+
+
+@pytest.fixture
+def criterion(targets):
+    criterion = PartialLabelMasking.from_targets(targets)
+    criterion(torch.randn(targets.shape, requires_grad=True), targets)
+    return criterion
+
+
+class TestProcessGroup:
+    """A group serves some devices only, as NCCL does: the statistics may be elsewhere when a step comes."""
+
+    @pytest.fixture
+    def group(self, request):
+        distributed = torch.distributed
+        distributed.init_process_group(request.param, store=distributed.HashStore(), rank=0, world_size=1)
+        yield
+        distributed.destroy_process_group()
+
+    @pytest.mark.parametrize("group", ["gloo", "cpu:gloo,cuda:gloo"], indirect=True)
+    @pytest.mark.usefixtures("group")
+    def test_serves_the_own_device(self, criterion, targets):
+        assert criterion.summed_statistics()[0].sum() == targets.numel()
+        criterion.step()
+
+    @pytest.mark.parametrize("group", ["lazy:gloo"], indirect=True)
+    @pytest.mark.usefixtures("group")
+    def test_serves_another_device_only(self, criterion, monkeypatch):
+        device, seen = second_device(), []
+        if device.type != "lazy":
+            pytest.skip("the group is for lazy tensors")
+        # In the place of a backend for that device: two ranks with the same statistics.
+        monkeypatch.setattr(
+            torch.distributed, "all_reduce", lambda sums: seen.append(sums.device) or sums.mul_(2)
+        )
+        counts, faults = criterion.summed_statistics()
+        assert seen == [device]
+        assert counts.device == faults.device == torch.device("cpu")
+        assert torch.equal(counts, 2 * criterion.counts)
+        assert criterion.step().target_ratio.device == torch.device("cpu")
+
+
+WORKER = Path(__file__).with_name("ddp_worker.py")
+
+
+def test_two_ranks_give_one_process_s_ratios(tmp_path):
+    """Given the same logits and targets, also when DDP wraps the loss as a submodule of the model."""
+    out = tmp_path / "ratios.pt"
+    single = subprocess.run([sys.executable, WORKER, out], capture_output=True, text=True)
+    assert single.returncode == 0, single.stderr
+    expected = torch.load(out, weights_only=True)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        WORKER,
+        out,
+    ]
+    ranks = subprocess.run(command, capture_output=True, text=True)
+    assert ranks.returncode == 0, ranks.stderr
+    result = torch.load(out, weights_only=True)
+    assert len(expected) == len(result) == 3
+    for one, two in zip(expected, result, strict=True):
+        assert torch.equal(one, two)
+    assert not torch.equal(expected[0], expected[-1])
