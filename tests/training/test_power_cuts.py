@@ -88,29 +88,6 @@ def test_the_run_goes_on_to_the_same_bytes(finished: Run, dataset, folder: Path,
     assert not list(folder.glob("*.ckpt"))
 
 
-def without_history(folder: Path) -> None:
-    """As the first versions left a run: one checkpoint, and no history in it."""
-    checkpoint = read_checkpoint(folder / RECENT)
-    del checkpoint["history"]
-    torch.save(checkpoint, folder / LASTING)
-    (folder / RECENT).unlink()
-
-
-def test_a_checkpoint_without_the_history_is_gone_on_with(finished: Run, dataset, folder: Path) -> None:
-    without_history(folder)
-    run = train(tiny_config(), folder, dataset=dataset)
-    assert run.config["sessions"][-1]["resumed_after_epoch"] == 3
-    assert same_bytes(finished.folder, folder)
-    assert without_times(run.history) == without_times(finished.history)
-
-
-def test_a_checkpoint_without_the_history_needs_its_lines(dataset, folder: Path) -> None:
-    without_history(folder)
-    cut_lines(2)(folder)
-    with pytest.raises(UserError, match=r"history.jsonl lacks epochs that are done"):
-        train(tiny_config(), folder, dataset=dataset)
-
-
 @pytest.mark.parametrize("history", ["text", [1, 2, 3], ["{}"]])
 def test_a_history_that_is_none_is_refused(folder: Path, history) -> None:
     torch.save(read_checkpoint(folder / RECENT) | {"history": history}, folder / RECENT)

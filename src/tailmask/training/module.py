@@ -115,6 +115,15 @@ class TrainingModule(pl.LightningModule):
         """Say how many epochs are done."""
         checkpoint["epochs_done"] = self.record["epoch"]
 
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Read the checkpoint of a run that the first versions began: they kept the prior shift itself."""
+        state, masking = checkpoint["state_dict"], self.objective.masking
+        shift = state.pop("objective.prior_shift", None)
+        if masking is None or "objective.criterion.trained_keep" in state:
+            return
+        keep = masking.trained_keep if shift is None else torch.stack([shift, -shift]).clamp(max=0.0).exp()
+        state["objective.criterion.trained_keep"] = keep  # (2, C)
+
     def on_train_epoch_end(self) -> None:
         """Evaluate on the validation split, move the ratios, and record the epoch."""
         self._refuse(self._watch.look())
