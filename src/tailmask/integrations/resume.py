@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tailmask.masking import PartialLabelMasking
+from tailmask.masking.statistics import collective_device
 
 __all__ = ["ResumableState"]
 
@@ -36,7 +37,7 @@ class ResumableState:
         state: dict[str, Any] = self.criterion.state_dict()
         state["counts"], state["faults"] = self.criterion.summed_statistics()
         if self.criterion.generator is not None:
-            state["generators"] = _gather(self.criterion.generator.get_state().to(state["counts"].device))
+            state["generators"] = _gather(self.criterion.generator.get_state())
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -55,9 +56,10 @@ def _gather(value: Tensor) -> Tensor:
     """The value of every rank, (number of ranks, …)."""
     if not _is_distributed():
         return value.unsqueeze(0)
-    values = [torch.empty_like(value) for _ in range(_world_size())]
-    torch.distributed.all_gather(values, value)
-    return torch.stack(values)
+    sent = value.to(collective_device(value.device))
+    values = [torch.empty_like(sent) for _ in range(_world_size())]
+    torch.distributed.all_gather(values, sent)
+    return torch.stack(values).to(value.device)
 
 
 def _is_distributed() -> bool:
