@@ -63,6 +63,19 @@ def paired_in_training(shape: Sequence[int], num_classes: int) -> nn.Module:
     return Paired(shape, num_classes, always=False)
 
 
+class FailingInTraining(nn.Linear):
+    """A mistake on the way that is taken in training only."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.training:
+            input = input[:, {}["columns"]]
+        return super().forward(input)
+
+
+def failing_in_training(shape: Sequence[int], num_classes: int) -> nn.Module:
+    return FailingInTraining(shape[0], num_classes)
+
+
 class Counting(nn.Module):
     """Draws and counts in every pass, whatever the mode."""
 

@@ -43,10 +43,16 @@ def test_a_network_that_does_not_fit_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_outputs_that_are_no_logits_in_training_alone_are_told(dataset, tmp_path) -> None:
-    config = tiny_config(fields=own("paired_in_training"))
-    with pytest.raises(UserError, match=r"the network must give logits in training, too, got a tuple"):
-        train(config, tmp_path / "run", dataset=dataset)
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("paired_in_training", r"paired_in_training must give logits in training, too, got a tuple"),
+        ("failing_in_training", r"failed in training: KeyError: 'columns' \(factories\.py, line \d+\)"),
+    ],
+)
+def test_what_is_wrong_in_training_alone_is_told_as_well(dataset, tmp_path, name: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        train(tiny_config(fields=own(name)), tmp_path / "run", dataset=dataset)
 
 
 def test_a_last_row_joins_another_batch_where_batch_normalisation_cannot_take_it(tmp_path) -> None:

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from tailmask.data.dataset import Dataset
-from tailmask.errors import UserError
+from tailmask.errors import UserError, is_out_of_memory
 from tailmask.method import Objective
 from tailmask.method.seeds import derive
+from tailmask.models import is_own_model
 from tailmask.models.head import last_bias
-from tailmask.models.trial import needs_two_rows
+from tailmask.models.trial import needs_two_rows, reason
 from tailmask.training.batches import Batch, Batches, Shard, loader
 from tailmask.training.evaluation import all_targets, predict, validation_metrics
 from tailmask.training.history import epoch_record
@@ -102,14 +103,26 @@ class TrainingModule(pl.LightningModule):
         # must not depend on when the process was started.
         full = batch_idx + 1 < self.trainer.num_training_batches
         network = self.compiled if self.compiled is not None and full else self.network
-        logits: Any = network(inputs)
-        if not isinstance(logits, Tensor):
-            raise UserError(f"the network must give logits in training, too, got a {type(logits).__name__}")
+        logits = self._logits(network, inputs)
         loss: Tensor = self.objective(logits, targets)
         if scale != 1.0 and self.objective.averages_rows:
             loss = loss * scale
         self._refuse(self._watch.add(loss, logits=logits, inputs=inputs, num_rows=len(targets), scale=scale))
         return loss
+
+    def _logits(self, network: Callable[[Tensor], Any], inputs: Tensor) -> Tensor:
+        """Outputs for a batch; an error in a user's own network, in training alone, is told as its own."""
+        name = self.recipe.model.name
+        try:
+            logits = network(inputs)
+        except Exception as error:
+            if network is not self.network or not is_own_model(name) or is_out_of_memory(error):
+                raise
+            raise UserError(f"the network of {name} failed in training: {reason(error)}") from error
+        if not isinstance(logits, Tensor):
+            kind = type(logits).__name__
+            raise UserError(f"the network of {name} must give logits in training, too, got a {kind}")
+        return logits
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Say how many epochs are done."""
