@@ -83,6 +83,16 @@ def test_arrays_of_unsigned_numbers_are_read_alike(dtype):
         assert torch.equal(read(CLASSES.numpy().astype(dtype)), read(CLASSES))
 
 
+def test_arrays_in_another_order_are_read_alike():
+    for array in (
+        TARGETS.numpy()[::-1],
+        np.asfortranarray(TARGETS.numpy()),
+        TARGETS.numpy().repeat(2, 0)[::2],
+    ):
+        assert torch.equal(count_classes(array), count_classes(TARGETS))
+        ClassAwareSampler(array)
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32], ids=str)
 @pytest.mark.parametrize("read", INDEX_READERS.values(), ids=INDEX_READERS)
 def test_every_dtype_of_class_indices_is_read_alike(read, dtype):

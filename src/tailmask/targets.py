@@ -28,7 +28,7 @@ def as_tensor(
         tensor = values.detach()
     else:
         try:
-            array = np.asarray(values)
+            array = np.asarray(values, order="C")  # torch knows no negative strides
         except ValueError:
             raise ValueError(f"{name} must be numbers, got rows of different lengths: {hint}") from None
         try:
