@@ -59,8 +59,6 @@ def plm_loss(criterion: PartialLabelMasking) -> Callable[..., Tensor]:
         if labels is None:
             raise ValueError('the batch has no labels: call their column "labels"')
         logits: Tensor = outputs["logits"] if isinstance(outputs, Mapping) else outputs[0]
-        if criterion.keep.device != logits.device:
-            criterion.to(logits.device)
         known = (labels != _IGNORED) & (labels != -1) & ~labels.isnan()
         value: Tensor = criterion(logits, labels.masked_fill(labels == _IGNORED, -1))
         if num_items_in_batch is None or criterion.reduction == "sum":
@@ -108,7 +106,6 @@ class PLMTrainerCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Restore the criterion where the Trainer goes on from a checkpoint."""
-        self.criterion.to(args.device)
         if state.global_step == 0:
             _run_ids(state)[_RUN_ID] = uuid.uuid4().hex
         else:

@@ -33,7 +33,7 @@ def hidden_sizes(value: Any) -> list[int]:
     """
     sizes = [value] if isinstance(value, Integral) else value
     sizes = list(sizes) if isinstance(sizes, Iterable) else [sizes]
-    if not all(isinstance(size, Integral) and size >= 1 for size in sizes):
+    if not all(isinstance(size, Integral) and int(size) >= 1 for size in sizes):
         raise ValueError(f"hidden_layer_sizes must be integers of 1 or more, got {value!r}")
     return [int(size) for size in sizes]
 
