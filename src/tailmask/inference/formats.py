@@ -97,7 +97,9 @@ def _write_parquet(pieces: Iterator[Piece], path: Path) -> None:
         yield from itertools.chain([first], map(_flat, pieces))
 
     scan: pl.LazyFrame = plugins.register_io_source(frames, schema=first.schema)
-    scan.sink_parquet(path, row_group_size=max(1, min(GROUP_ROWS, GROUP_NUMBERS // first.width)))
+    # Into an open file: by its path, a thread of polars may make it anew after a failure was cleaned up.
+    with path.open("wb") as file:
+        scan.sink_parquet(file, row_group_size=max(1, min(GROUP_ROWS, GROUP_NUMBERS // first.width)))
 
 
 def _flat(piece: Piece) -> pl.DataFrame:
