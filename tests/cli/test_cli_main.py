@@ -113,6 +113,16 @@ def test_what_the_system_refuses(command, tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().err == "tailmask: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried …")]
+)
+def test_memory_that_runs_out_is_a_sentence(error, command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(raising(error)) == 2
+    assert capsys.readouterr().err.startswith("tailmask: memory ran out: ")
+    with pytest.raises(RuntimeError, match="ours"):
+        command(raising(RuntimeError("a defect of ours")))
+
+
 def test_warnings_are_one_line(command, capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")

@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:  # a full disk, a folder that may not be written to
         return _fail(explain(error) or str(error))
-    except ValueError as error:
+    except (ValueError, MemoryError, RuntimeError) as error:
         sentence = explain(error)
         if sentence is None:
             raise
