@@ -44,7 +44,7 @@ def explain(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror + (f": {error.filename}" if error.filename else "")
     if is_out_of_memory(error):
-        return "memory ran out: make schedule.batch_size smaller, or take fewer --jobs"
+        return "memory ran out: close other programs, or ask for less at a time, as with fewer --jobs"
     return None
 
 

@@ -29,11 +29,12 @@ def as_tensor(
     else:
         try:
             array = np.asarray(values, order="C")  # torch knows no negative strides
+            array = array.astype(array.dtype.newbyteorder("="), copy=False)  # nor foreign byte orders
         except ValueError:
             raise ValueError(f"{name} must be numbers, got rows of different lengths: {hint}") from None
         try:
             tensor = torch.from_numpy(array)
-        except TypeError:
+        except (TypeError, ValueError):
             raise ValueError(f"{name} must be numbers, got an array of {array.dtype}: {hint}") from None
     if tensor.is_complex():
         raise ValueError(f"{name} must be numbers, got {tensor.dtype}: {hint}")
@@ -77,7 +78,8 @@ def require_indices(indices: Tensor) -> None:
 def read_indices(indices: Tensor, num_classes: int | None) -> tuple[Tensor, int]:
     """Class indices as int64, and of how many classes, the highest index and one more where None is given.
 
-    Refuses what is neither an index nor −1, unknown; waits for the device.
+    Refuses what is neither an index nor −1, unknown, which waits for the device; not where torch compiles, as
+    a look at values would break the graph, if the number of classes is given.
 
     >>> read_indices(torch.tensor([2, -1], dtype=torch.int8), None)
     (tensor([ 2, -1]), 3)
@@ -85,6 +87,8 @@ def read_indices(indices: Tensor, num_classes: int | None) -> tuple[Tensor, int]
     require_indices(indices)
     check_num_classes(num_classes)
     indices = indices.to(torch.int64)
+    if num_classes is not None and torch.compiler.is_compiling():
+        return indices, num_classes
     lowest, highest = (int(bound) for bound in indices.aminmax()) if indices.numel() else (-1, -1)
     num_classes = highest + 1 if num_classes is None else num_classes
     if lowest < -1 or highest >= num_classes:

@@ -160,3 +160,9 @@ def test_weights_are_a_copy() -> None:
     weight[0] = 5.0
     assert loss.weight is not None
     assert loss.weight.tolist() == [1, 1]
+
+
+def test_sample_weights_of_indices_compile_in_one_graph() -> None:
+    compiled = torch.compile(sample_weights, fullgraph=True, backend="eager")
+    indices, weights = torch.tensor([2, 0, -1]), torch.tensor([0.5, 1.0, 4.0])
+    assert compiled(indices, weights).equal(sample_weights(indices, weights))

@@ -127,3 +127,13 @@ def test_a_compiled_criterion_follows_in_one_graph(targets):
     logits = torch.randn(targets.shape, device="meta", requires_grad=True)
     assert forward(logits, targets.to("meta")).device.type == "meta"
     assert devices(criterion) == {torch.device("meta")}
+
+
+def test_a_move_in_inference_mode_leaves_state_that_training_can_change(targets):
+    criterion = PartialLabelMasking.from_targets(targets)
+    with torch.inference_mode():
+        criterion._follow(second_device())  # as `update` does there; lazy tensors know no inference mode
+    logits = torch.zeros(targets.shape, device=second_device(), requires_grad=True)
+    criterion(logits, targets.to(second_device())).backward()
+    criterion.step()
+    assert devices(criterion) == {second_device()}

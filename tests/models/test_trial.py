@@ -8,7 +8,7 @@ from torch import nn
 
 from tailmask.errors import UserError
 from tailmask.models import build_model
-from tailmask.models.trial import evaluation_mode, needs_two_rows
+from tailmask.models.trial import check_outputs, evaluation_mode, needs_two_rows
 
 
 def build(name: str) -> nn.Module:
@@ -88,3 +88,10 @@ def test_which_networks_cannot_be_trained_on_a_single_row(name: str, shape, expe
 def test_images_too_small_for_the_small_network_are_told() -> None:
     with pytest.raises(UserError, match=r"'cnn' needs images of at least 4 × 4 pixels, got 3 × 9"):
         build_model("cnn", shape=(1, 3, 9), num_classes=2)
+
+
+@pytest.mark.parametrize("network", [nn.Sequential(nn.LazyBatchNorm1d(), nn.Linear(4, 2)), nn.Linear(4, 2)])
+def test_buffers_that_are_yet_to_be_made_or_cannot_be_written_to_are_no_obstacle(network: nn.Module) -> None:
+    network.register_buffer("spread", torch.ones(1).expand(4))
+    check_outputs(network, (4,), 2, name="mine:network")
+    assert network.spread.tolist() == [1.0] * 4

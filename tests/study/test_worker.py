@@ -59,7 +59,7 @@ def test_values_that_tailmask_refuses_are_the_users(capsys):
 def test_memory_that_ran_out_is_no_defect(error):
     assert _explained(error) == {
         "event": "failed",
-        "text": "memory ran out: make schedule.batch_size smaller, or take fewer --jobs",
+        "text": "memory ran out: close other programs, or ask for less at a time, as with fewer --jobs",
         "of_data": False,
     }
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tailmask.errors import UserError, nearest, require
@@ -106,6 +104,8 @@ class PLMTrainerCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Restore the criterion where the Trainer goes on from a checkpoint."""
+        from safetensors.torch import load_file
+
         if state.global_step == 0:
             _run_ids(state)[_RUN_ID] = uuid.uuid4().hex
         else:
@@ -168,6 +168,8 @@ class PLMTrainerCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Add the criterion's state to the checkpoint that the Trainer has just saved, on all ranks."""
+        from safetensors.torch import save_file
+
         tensors = ResumableState(self.criterion).state_dict()
         folder = _checkpoint(args.output_dir, state)
         if args.should_save and folder.is_dir():  # the trials of a search save elsewhere, and are not resumed
@@ -235,6 +237,8 @@ def _find_state(args: TrainingArguments, state: TrainerState) -> Path:
 
 
 def _read_run_id(path: Path) -> str | None:
+    from safetensors import safe_open
+
     with safe_open(path, framework="pt") as file:
         metadata: dict[str, str] = file.metadata()
     return metadata.get(_RUN_ID)

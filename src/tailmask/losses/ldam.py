@@ -11,7 +11,7 @@ from torch import Tensor
 from tailmask.losses.base import WeightedLoss, full_precision
 from tailmask.losses.weights import class_vector
 from tailmask.reduction import Reduction
-from tailmask.targets import read_indices, require_indices
+from tailmask.targets import read_indices
 
 __all__ = ["LDAMLoss", "ldam_margins"]
 
@@ -105,9 +105,6 @@ class LDAMLoss(WeightedLoss):
 def _class_indices(targets: Tensor, num_classes: int) -> Tensor:
     """Class of each sample, −1 where it is unknown; refuses rows with several labels."""
     if targets.ndim == 1:
-        if torch.compiler.is_compiling():  # a look at values would break the graph
-            require_indices(targets)
-            return targets.long()
         return read_indices(targets, num_classes)[0]
     positive = targets > 0  # (N, C), False for −1 and NaN
     if not torch.compiler.is_compiling() and bool((positive.sum(dim=1) > 1).any()):

@@ -144,5 +144,6 @@ def _read_ratios(values: Any, num_classes: int) -> Tensor:
 
 
 def _number(value: Any) -> float:
-    """A real number as a float; NaN, which lies in no range, for anything else."""
-    return float(value) if isinstance(value, Real) else math.nan
+    """A real number, or a tensor of one, as a float; NaN, which lies in no range, for anything else."""
+    is_number = isinstance(value, Real) or (isinstance(value, Tensor) and value.ndim == 0)
+    return float(value) if is_number else math.nan

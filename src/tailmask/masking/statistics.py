@@ -53,7 +53,8 @@ class OutputStatistics(ExactBuffers):
     def _follow(self, device: torch.device) -> None:
         """Go to the device of the logits; but not to the one of tensors without values."""
         if device != self.counts.device and device.type != "meta":
-            self.to(device)
+            with torch.inference_mode(False):  # which would make buffers that no step can change
+                self.to(device)
 
     def _record(self, batch: Batch) -> None:
         logits, known = batch.logits.detach(), batch.known

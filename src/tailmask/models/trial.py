@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import is_lazy
 
 from tailmask.errors import UserError
 
@@ -103,15 +104,20 @@ def _zeros(network: nn.Module, number: int, shape: Sequence[int]) -> Tensor:
 
 @contextlib.contextmanager
 def _untouched(network: nn.Module) -> Iterator[None]:
-    """No gradients, and afterwards the buffers and torch's random state as they were."""
+    """No gradients, and afterwards the buffers and torch's random state as they were.
+
+    A buffer that a lazy layer has yet to make stays as the trial made it.
+    """
     buffers = [
         (module, name, buffer, buffer.clone())
         for module in network.modules()
         for name, buffer in module.named_buffers(recurse=False)
+        if not is_lazy(buffer)
     ]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         try:
             yield
         finally:
             for module, name, buffer, content in buffers:
-                setattr(module, name, buffer.copy_(content))
+                # One that is spread over its storage cannot be written to, nor could the trial.
+                setattr(module, name, buffer if buffer.equal(content) else buffer.copy_(content))

@@ -101,7 +101,7 @@ def configure(
             less it grows, so that λ · epochs stays.
         epochs: Number of epochs, in place of a budget: the schedule stretches along, λ stays. (The update by
             rates has a λ and a warm-up of its own; unless they are named, both fit themselves to a shorter
-            training, however it was asked for.)
+            training, by a budget or by epochs.)
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         options: Choices about the data.
         precision: "32", or "bf16" for mixed precision.

@@ -183,6 +183,7 @@ def _train(
     path, content = find_checkpoint(folder) or (None, {})
     done: int = content.get("epochs_done", 0)
     lines = content.get("history") or first_lines(folder / "history.jsonl", done)
+    del content  # which Lightning reads for itself
     if len(lines) < done:
         raise UserError(f"{folder}/history.jsonl lacks epochs that are done: remove the folder to train anew")
     if placement.is_first:

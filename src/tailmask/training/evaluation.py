@@ -53,7 +53,8 @@ def _share_buffers(network: nn.Module) -> None:
     for buffer in network.buffers():
         content = buffer.contiguous()
         torch.distributed.broadcast(content, src=0)
-        buffer.copy_(content)
+        if not buffer.equal(content):  # one that is spread over its storage cannot be written to
+            buffer.copy_(content)
 
 
 def all_targets(split: Split) -> Tensor:
