@@ -80,7 +80,10 @@ def _targets() -> Iterator[str]:
     """A link to each table and figure of the paper that was made, and to all measures of the same runs."""
     for path in sorted(HERE.glob("*/*.json")):
         if path.parent.name != "compare":
-            title = result(path.parent.name, path.stem).get("title", "All measures of the same runs")
+            alone = (
+                "All measures of the same runs" if path.stem == "compare" else f"All measures of {path.stem}"
+            )
+            title = result(path.parent.name, path.stem).get("title", alone)
             yield f"- [{title}]({path.relative_to(HERE).with_suffix('.md')}), in `{path.parent.name}`"
 
 
