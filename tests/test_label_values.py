@@ -88,6 +88,7 @@ def test_arrays_in_another_order_are_read_alike():
         TARGETS.numpy()[::-1],
         np.asfortranarray(TARGETS.numpy()),
         TARGETS.numpy().repeat(2, 0)[::2],
+        TARGETS.numpy().astype(">f4"),
     ):
         assert torch.equal(count_classes(array), count_classes(TARGETS))
         ClassAwareSampler(array)

@@ -44,8 +44,8 @@ def check_adapt(adapt: Any) -> None:
 def read_rate(rate: Any, adapt: Any) -> float:
     """λ of Eq. 7, by default the update's own.
 
-    >>> read_rate(None, "divergence"), read_rate(None, "rate"), read_rate(1, "rate")
-    (0.01, 0.1, 1.0)
+    >>> read_rate(None, "divergence"), read_rate(None, "rate"), read_rate(torch.tensor(0.5), "rate")
+    (0.01, 0.1, 0.5)
     """
     if rate is None:
         return 0.1 if adapt == "rate" else 0.01

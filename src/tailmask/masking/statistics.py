@@ -16,6 +16,7 @@ __all__ = ["OutputStatistics", "check_state", "collective_device"]
 
 # Entries of a batch whose statistics are taken at once.
 _BLOCK = 2**18
+_WITHOUT_VALUES = ("meta",)
 
 
 class OutputStatistics(ExactBuffers):
@@ -52,7 +53,7 @@ class OutputStatistics(ExactBuffers):
 
     def _follow(self, device: torch.device) -> None:
         """Go to the device of the logits; but not to the one of tensors without values."""
-        if device != self.counts.device and device.type != "meta":
+        if device != self.counts.device and device.type not in _WITHOUT_VALUES:
             with torch.inference_mode(False):  # which would make buffers that no step can change
                 self.to(device)
 
