@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from tailmask.errors import listing, nearest, require
 from tailmask.integrations.curves import curves
 from tailmask.integrations.resume import ResumableState
+from tailmask.integrations.steering import Statistics, check_statistics
 from tailmask.masking import PartialLabelMasking
 
 if TYPE_CHECKING:
@@ -59,12 +60,9 @@ class PLMCallback(Callback):
         self,
         criterion: str | None = None,
         *,
-        statistics: Literal["training", "validation"] = "training",
+        statistics: Statistics = "training",
     ) -> None:
-        if statistics not in ("training", "validation"):
-            raise ValueError(
-                f"statistics is not {statistics!r}: {nearest(str(statistics), ('training', 'validation'))}"
-            )
+        check_statistics(statistics)
         self.name = criterion
         self.statistics = statistics
         self._module: nn.Module | None = None

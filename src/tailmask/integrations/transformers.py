@@ -5,15 +5,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
-from tailmask.errors import UserError, nearest, require
+from tailmask.errors import UserError, require
 from tailmask.files import atomic_path
 from tailmask.integrations.curves import curves
 from tailmask.integrations.resume import ResumableState
+from tailmask.integrations.steering import Statistics, check_statistics
 from tailmask.masking import PartialLabelMasking
 
 if TYPE_CHECKING:
@@ -85,13 +86,8 @@ class PLMTrainerCallback(TrainerCallback):
             not stepped. Of several sets that are evaluated, the first one at the epoch's end counts.
     """
 
-    def __init__(
-        self, criterion: PartialLabelMasking, *, statistics: Literal["training", "validation"] = "training"
-    ) -> None:
-        if statistics not in ("training", "validation"):
-            raise ValueError(
-                f"statistics is not {statistics!r}: {nearest(str(statistics), ('training', 'validation'))}"
-            )
+    def __init__(self, criterion: PartialLabelMasking, *, statistics: Statistics = "training") -> None:
+        check_statistics(statistics)
         self.criterion = criterion
         self.statistics = statistics
         self._hook: RemovableHandle | None = None
