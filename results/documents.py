@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from published import HERE, PLAIN, SHIFTED, TUNED, measured, reproduced, result, table_line
+from published import HERE, PLAIN, SHIFTED, TUNED, changed_fields, measured, reproduced, result, table_line
 
 from tailmask.analysis.comparison import Comparison
 from tailmask.analysis.outputs import Decision
@@ -144,8 +144,10 @@ def _texts(cells: list[dict[str, Any]], key: str) -> list[str]:
 
 def _setting(folder: str) -> str:
     setting = result(folder, "table1")["settings"][0]
-    epochs = f"{setting['trained_epochs']} epochs"
-    return f"{epochs}, shifts drawn anew" if setting["options"].get("fresh_shifts") else epochs
+    parts = [f"{setting['trained_epochs']} epochs", *changed_fields(setting)]
+    if setting["options"].get("fresh_shifts"):
+        parts.append("shifts drawn anew")
+    return ", ".join(parts)
 
 
 def _end_ratios(folder: str, key: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import documents
 import picture
-from published import HERE, PLAIN, SHIFTED, TUNED, comparisons, measured, result, table_line
+from published import HERE, PLAIN, SHIFTED, TUNED, changed_fields, comparisons, measured, result, table_line
 
 from tailmask.analysis.comparison import Comparison
 from tailmask.analysis.outputs import Decision
@@ -71,8 +71,7 @@ def _sets(found: dict[str, Comparison]) -> Iterator[str]:
             f"{min(each.train_positives)}, {max(each.train_positives)}",
             sum(number == 0 for number in each.test_positives),
         )
-        changed = [field for field in setting["fields"] if not field.startswith("evaluation.")]
-        fields = ", ".join(f"`{field}`" for field in changed)
+        fields = ", ".join(changed_fields(setting))
         yield table_line(f"[{name}](compare/{name}.md)", *map(str, numbers), fields)
 
 

@@ -38,6 +38,11 @@ def reproduced(folder: str, target: str, columns: tuple[str, ...]) -> dict[str, 
     return {row["label"]: [row["cells"][place] for place in places] for row in table["rows"]}
 
 
+def changed_fields(setting: dict[str, Any]) -> list[str]:
+    """What `--set` changed in the training of a setting, as it was typed."""
+    return [f"`{field}`" for field in setting["fields"] if not field.startswith("evaluation.")]
+
+
 def measured(found: dict[str, Comparison], methods: tuple[str, ...]) -> list[str]:
     """The methods that at least one comparison has."""
     return [method for method in methods if any(each.row(method, "f1") for each in found.values())]
