@@ -181,3 +181,15 @@ class TestNextRatio:
         assert ratio.isfinite().all()
         assert (ratio > 0).all()
         assert ratio.log().tolist() == pytest.approx([30, -30])
+
+
+@pytest.mark.parametrize("num_classes", [4, 1000])
+@pytest.mark.parametrize("known", [None, "all"])
+def test_outputs_in_any_memory_layout_are_counted_alike(num_classes, known):
+    probabilities, targets = torch.rand(30, num_classes), (torch.rand(30, num_classes) < 0.3).float()
+    known = None if known is None else torch.ones_like(targets, dtype=torch.bool)
+    expected = functional.histogram(probabilities, targets, known=known)
+    transposed = probabilities.t().contiguous().t()
+    assert not transposed.is_contiguous()
+    assert torch.equal(functional.histogram(transposed, targets, known=known), expected)
+    assert torch.equal(functional.histogram(transposed, targets.t().contiguous().t(), known=known), expected)

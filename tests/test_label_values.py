@@ -94,6 +94,22 @@ def test_arrays_in_another_order_are_read_alike():
         ClassAwareSampler(array)
 
 
+@pytest.mark.parametrize("array", [lambda tensor: tensor.numpy(), lambda tensor: tensor.tolist()])
+@pytest.mark.parametrize(
+    "name", ["evaluate", "average_precision", "ranking_loss", "calibration_error", "exact_match"]
+)
+def test_measures_take_arrays_and_lists(name, array):
+    torch.testing.assert_close(READERS[name](array(TARGETS)), READERS[name](TARGETS), equal_nan=True)
+
+
+def test_outputs_and_counts_may_be_arrays_as_estimators_give_them():
+    counts = TARGETS.sum(dim=0)
+    expected = evaluate(SCORES, TARGETS, train_positives=counts).summary
+    assert evaluate(SCORES.numpy(), TARGETS.numpy(), train_positives=counts.tolist()).summary == expected
+    single = evaluate(SCORES, CLASSES, single_label=True).summary
+    assert evaluate(SCORES.numpy(), CLASSES.numpy(), single_label=True).summary == single
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32], ids=str)
 @pytest.mark.parametrize("read", INDEX_READERS.values(), ids=INDEX_READERS)
 def test_every_dtype_of_class_indices_is_read_alike(read, dtype):

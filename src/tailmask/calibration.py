@@ -7,6 +7,7 @@ predicted, by F1 on validation data. `Calibration` keeps both beside a model's w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tailmask.functional import histogram
-from tailmask.targets import check_targets
+from tailmask.targets import check_probabilities, check_targets
 
 __all__ = ["Calibration", "apply_prior_shift", "fit_shared_threshold", "fit_thresholds"]
 
@@ -88,7 +89,7 @@ def fit_shared_threshold(probabilities: Tensor, targets: Tensor) -> float:
     0.182
     """
     probabilities, known, present = _check(probabilities, targets)
-    return float(torch.sigmoid(torch.tensor(_shared_cut(probabilities, known, present), dtype=torch.float64)))
+    return 1.0 / (1.0 + math.exp(-_shared_cut(probabilities, known, present)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,9 @@ class Calibration:
         shrinkage: float = SHRINKAGE,
     ) -> Calibration:
         """Thresholds fitted by `fit_thresholds` to validation logits, shifted first if there is a shift."""
-        shift = torch.zeros(logits.shape[-1]) if prior_shift is None else prior_shift
+        shift = (
+            logits.new_zeros(logits.shape[-1], dtype=torch.float32) if prior_shift is None else prior_shift
+        )
         probabilities = apply_prior_shift(logits.float(), shift).sigmoid()
         return cls(shift, fit_thresholds(probabilities, targets, shrinkage=shrinkage))
 
@@ -163,8 +166,7 @@ def _check(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tens
             "probabilities and targets must have the same shape (N, C), got "
             f"{tuple(probabilities.shape)} and {tuple(targets.shape)}"
         )
-    if not bool(((probabilities >= 0.0) & (probabilities <= 1.0)).all()):  # NaN is neither
-        raise ValueError("probabilities must lie between 0 and 1: apply the sigmoid to logits first")
+    check_probabilities(probabilities)
     check_targets(targets)
     return probabilities.detach().float(), targets >= 0.0, targets >= 0.5
 

@@ -92,16 +92,19 @@ def draw(keep: Tensor, generator: torch.Generator | None = None) -> Tensor:
 def _uniform(like: Tensor, generator: torch.Generator | None) -> Tensor:
     """Random numbers from [0, 1) on a grid of 2⁻²⁴, of the shape of `like`."""
     size = like.numel()
-    if torch.compiler.is_compiling() or not like.is_cpu or like.dtype != torch.float32 or size < 2**14:
+    plain = (
+        like.is_cpu and like.dtype == torch.float32 and (generator is None or generator.device == like.device)
+    )
+    if torch.compiler.is_compiling() or not plain or size < 2**14:
         if generator is None:
             return torch.rand_like(like)
         drawn = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=generator.device)
         return drawn.to(like.device)
     # A third of torch.rand's cost: 16 random bits an entry, the lowest 8 shared by all of them.
-    words = torch.empty(size // 4 + 1, dtype=torch.int64)
+    words = torch.empty(size // 4 + 1, dtype=torch.int64, device="cpu")
     words.random_(-(2**63), None, generator=generator)  # all 64 bits
     bits = words.view(torch.int16)
-    shared = torch.tensor(0.5 + (int(bits[-1]) & 255) * 2.0**-24, dtype=like.dtype)
+    shared = torch.tensor(0.5 + (int(bits[-1]) & 255) * 2.0**-24, dtype=like.dtype, device="cpu")
     return torch.add(shared, bits[:size].view(like.shape), alpha=2**-16)
 
 
@@ -133,7 +136,7 @@ def histogram(
     if probabilities.is_cpu and not torch.compiler.is_compiling():
         # torch.bincount is fastest, and takes int32; elsewhere it waits for the device and breaks the graph.
         index = bins.int().add_(_class_offsets(num_classes, num_bins)).add_(targets, alpha=size)
-        index = index.view(-1) if known is None else index[known]
+        index = index.reshape(-1) if known is None else index[known]
         return torch.bincount(index, minlength=2 * size).view(2, num_classes, num_bins)
     offsets = torch.arange(0, size, num_bins, device=probabilities.device)
     index = bins.long().add_(offsets).add_(targets, alpha=size)
@@ -142,13 +145,13 @@ def histogram(
     else:  # what is left out still needs a place, to add nothing to
         index, counted = index.where(known, 0), known.long()
     counts = torch.zeros(2 * size, dtype=torch.int64, device=probabilities.device)
-    return counts.scatter_add_(0, index.view(-1), counted.view(-1)).view(2, num_classes, num_bins)
+    return counts.scatter_add_(0, index.reshape(-1), counted.reshape(-1)).view(2, num_classes, num_bins)
 
 
 @functools.lru_cache(maxsize=16)
 def _class_offsets(num_classes: int, num_bins: int) -> Tensor:
     """Where each class's bins begin, (C,) int32 on the CPU: to make it anew is a tenth of a small batch."""
-    return torch.arange(0, num_classes * num_bins, num_bins, dtype=torch.int32)
+    return torch.arange(0, num_classes * num_bins, num_bins, dtype=torch.int32, device="cpu")
 
 
 def divergence(counts: Tensor, *, eps: float = EPSILON) -> Tensor:

@@ -1,4 +1,4 @@
-"""What labels may be, wherever they come in: one rule for rows of labels and one for class indices."""
+"""What labels may be, wherever they come in: rows of them, class indices, or their probabilities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["as_tensor", "check_num_classes", "check_targets", "read_indices", "require_indices"]
+__all__ = [
+    "as_tensor",
+    "check_num_classes",
+    "check_probabilities",
+    "check_targets",
+    "read_indices",
+    "require_indices",
+]
 
 # For these torch has no comparisons.
 _WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
@@ -61,6 +68,17 @@ def check_targets(targets: Tensor, *, hint: str = "check how the labels are enco
             "targets must be 0, 1, soft labels between, or unknown (-1 or NaN), "
             f"got {strange[0].item():g}: {hint}"
         )
+
+
+def check_probabilities(probabilities: Tensor) -> None:
+    """Refuse what does not lie between 0 and 1; waits for the device.
+
+    >>> check_probabilities(torch.tensor([2.0, -1.0]))
+    Traceback (most recent call last):
+    ValueError: probabilities must lie between 0 and 1: apply the sigmoid to logits first
+    """
+    if not bool(((probabilities >= 0.0) & (probabilities <= 1.0)).all()):  # NaN is neither
+        raise ValueError("probabilities must lie between 0 and 1: apply the sigmoid to logits first")
 
 
 def require_indices(indices: Tensor) -> None:

@@ -7,6 +7,7 @@ import json
 import runpy
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -238,3 +239,17 @@ def test_two_processes_resume_in_the_middle_of_an_epoch(tmp_path):
         # Two batches of the cut epoch, of both ranks.
         assert result["saved_labels"] == 2 * BATCH_SIZE * 3
     assert results["drawn"]["whole"] != results["expected"]["whole"]
+
+
+@pytest.mark.parametrize(
+    ("warmup", "fit", "warns"), [(5, {}, True), (1, {}, False), (5, {"fast_dev_run": True}, False)]
+)
+def test_says_where_training_ends_before_anything_is_masked(package, tmp_path, warmup, fit, warns):
+    module = make_module(package, adapt="rate", warmup=warmup)
+    trainer = make_trainer(package, tmp_path, callbacks=[PLMCallback(statistics="validation")], **fit)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.fit(module, *loaders(validation=True))
+    said = [str(each.message) for each in caught if "nothing is masked" in str(each.message)]
+    assert len(said) == warns
+    assert all("training ends after 3 epochs" in each for each in said)

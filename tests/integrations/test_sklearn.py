@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from small_estimator import make_data, quick
 from torch import nn
 
+from second_device import second_device
 from tailmask import PartialLabelMasking
 from tailmask.calibration import fit_thresholds
 from tailmask.integrations.sklearn import PLMClassifier
@@ -182,7 +183,8 @@ def test_stops_early_and_keeps_the_best_epoch():
 
 
 @pytest.mark.parametrize("options", [{}, {"adapt": "rate", "rate": 0.1}])
-def test_the_ratios_are_those_of_the_best_epoch_too(options):
+def test_the_ratios_are_those_of_the_best_epoch_too(options, monkeypatch):
+    monkeypatch.setattr("tailmask.integrations.sklearn._USUAL_EPOCHS", 1)  # so that no length is short
     X, Y = make_data()
     shared = {"early_stopping": True, "learning_rate": 0.05, "validation_fraction": 0.3} | options
     model = quick(max_epochs=200, n_iter_no_change=8, **shared).fit(X, Y)
@@ -202,10 +204,58 @@ def test_the_ratios_are_those_of_the_best_epoch_too(options):
 
 def test_rate_adaptation_follows_the_held_out_rows():
     X, Y = make_data()
-    model = quick(adapt="rate", rate=0.1, max_epochs=8, validation_fraction=0.3).fit(X, Y)
+    model = quick(adapt="rate", rate=0.1, max_epochs=60, validation_fraction=0.3).fit(X, Y)
     assert not model.criterion_.record
     moved = np.abs(np.diff(np.log(model.ratio_curve_), axis=0)).max(axis=1) > 0
-    assert moved.tolist() == [False] * 5 + [True] * 2  # five epochs of warm-up
+    assert moved[:7].tolist() == [False] * 5 + [True] * 2  # five epochs of warm-up
+
+
+@pytest.mark.parametrize(
+    ("max_epochs", "rate", "expected"),
+    [(100, None, (0.1, 5)), (30, None, (0.2, 2)), (4, None, (0.5, 1)), (4, 0.3, (0.3, 1))],
+)
+def test_rate_adaptation_fits_itself_to_a_short_training(max_epochs, rate, expected):
+    X, Y = make_data(60)
+    model = quick(adapt="rate", rate=rate, max_epochs=max_epochs).fit(X, Y)
+    assert (model.criterion_.rate, model.criterion_.warmup) == expected
+    assert (model.ratio_curve_[-1] != model.ratio_curve_[0]).any()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_few_labelled_rows_among_many(seed):
+    X, Y = make_data(200)
+    Y = np.where(np.arange(200)[:, None] < 12, Y, -1)
+    model = quick(adapt="rate", thresholds="tuned", random_state=seed).fit(X, Y)
+    assert (model.criterion_.class_counts.sum(dim=0) < 12).all()
+    with pytest.raises(ValueError, match=r"^1 labelled samples are too few to hold some out"):
+        quick(adapt="rate").fit(X, np.where(np.arange(200)[:, None] < 1, Y, -1))
+
+
+def test_a_chunk_without_a_known_label_moves_nothing():
+    X, Y = make_data(100)
+    model = quick().partial_fit(X, Y)
+    before = model.criterion_.target_ratio.clone()
+    model.partial_fit(X, np.full_like(Y, -1))
+    assert torch.equal(model.criterion_.target_ratio, before)
+
+
+def test_ratios_stay_in_their_range_as_data_come_in():
+    X, Y = make_data()
+    model = quick(rate=0.0, ratio_range=(0.5, 2.0))
+    for part in np.array_split(np.arange(len(X)), 4):
+        model.partial_fit(X[part], Y[part])
+        trained_at = torch.from_numpy(model.ratio_curve_[-1])
+        assert bool(((trained_at >= 0.5) & (trained_at <= 2.0)).all())
+        assert bool((model.criterion_.keep < 1).any())
+
+
+def test_the_default_device_has_no_say():
+    X, Y = make_data(60)
+    options = {"adapt": "rate", "rate": None, "thresholds": "tuned"}
+    expected = quick(**options).fit(X, Y, np.ones(60)).predict_proba(X)
+    with second_device():
+        found = quick(**options).fit(X, Y, np.ones(60)).predict_proba(X)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_unknown_labels_count_nowhere():

@@ -73,3 +73,13 @@ def test_one_class_a_sample_is_split_evenly():
     targets = torch.nn.functional.one_hot(indices, 4)
     _, held = hold_out(targets, 0.2, torch.Generator().manual_seed(0))
     assert targets[held].sum(dim=0).tolist() == [5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_samples_without_a_known_label_are_not_held_out(seed):
+    targets = torch.full((200, 3), -1.0)
+    targets[:8] = torch.tensor([[1.0, 0.0, -1.0], [0.0, 0.0, -1.0]] * 4)
+    kept, held = hold_out(targets, 0.2, torch.Generator().manual_seed(seed))
+    assert len(kept) + len(held) == 200
+    assert 1 <= len(held) <= 2
+    assert held.max() < 8

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
 from accelerate import Accelerator
+from safetensors.torch import load_file
 from torch import nn
 from torch.utils.data import IterableDataset
 from transformers import Trainer, TrainingArguments
 
 from tailmask import PartialLabelMasking
 from tailmask.integrations.resume import ResumableState
-from tailmask.integrations.transformers import STATE_FILE, PLMTrainerCallback, plm_loss
+from tailmask.integrations.transformers import PLMTrainerCallback, plm_loss
 
 NUM_CLASSES = 3
 
@@ -183,7 +185,7 @@ def test_resumes_from_every_checkpoint(tmp_path, accumulate, strategy):
     checkpoints = {"steps": [2, 4, 6], "epoch": [6 // accumulate, 12 // accumulate]}[strategy]
     for number in checkpoints:
         folder = tmp_path / f"checkpoint-{number}"
-        assert (folder / STATE_FILE).is_file()
+        assert (folder / "plm.safetensors").is_file()
         criterion = make_criterion()
         trainer = make_trainer(tmp_path, criterion, **options | {"save_strategy": "no"})
         trainer.train(resume_from_checkpoint=str(folder))
@@ -342,3 +344,45 @@ def test_a_run_that_evaluation_steers_resumes_to_the_same_ratios(tmp_path):
 def test_statistics_has_two_choices():
     with pytest.raises(ValueError, match="statistics is not 'validating'"):
         PLMTrainerCallback(make_criterion(), statistics="validating")
+
+
+def test_the_criterion_belongs_to_the_best_model(tmp_path):
+    options = {"eval_strategy": "epoch", "save_strategy": "epoch", "load_best_model_at_end": True}
+    criterion = make_criterion()
+    trainer = make_trainer(tmp_path, criterion, **options, learning_rate=30.0)  # too high to end best
+    trainer.train()
+    best, last = Path(trainer.state.best_model_checkpoint), tmp_path / "checkpoint-18"
+    assert best != last
+    states = [load_file(folder / "plm.safetensors") for folder in (best, last)]
+    assert not states[0]["target_ratio"].equal(states[1]["target_ratio"])
+    assert criterion.target_ratio.equal(states[0]["target_ratio"])
+    assert criterion.trained_keep.equal(states[0]["trained_keep"])
+
+
+def test_two_criteria_have_a_state_each(tmp_path):
+    def make(root, **options):
+        first, second = make_criterion(), make_criterion(rate=0.1)
+        trainer = make_trainer(root, first, **options)
+        trainer.compute_loss_func = lambda *args, **kwargs: (
+            plm_loss(first)(*args, **kwargs) + plm_loss(second)(*args, **kwargs)
+        )
+        trainer.add_callback(PLMTrainerCallback(second, name="other"))
+        return trainer, first, second
+
+    trainer, *expected = make(tmp_path, save_strategy="epoch")
+    trainer.train()
+    assert any("plm/other/ratio_min" in entry for entry in trainer.state.log_history)
+    trainer, *found = make(tmp_path)
+    trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-6"))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.target_ratio.equal(theirs.target_ratio)
+    assert not found[0].target_ratio.equal(found[1].target_ratio)
+
+
+def test_says_where_training_ends_before_anything_is_masked(tmp_path):
+    options = {"eval_strategy": "epoch", "statistics": "validation"}
+    with pytest.warns(UserWarning, match=r"after 3 epochs, so nothing is masked: .* rate=0\.5, warmup=1"):
+        make_trainer(tmp_path, make_criterion(adapt="rate"), **options).train()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*nothing is masked")
+        make_trainer(tmp_path, make_criterion(adapt="rate", warmup=1), **options).train()

@@ -70,3 +70,12 @@ def test_gradient_up_to_the_margin_is_zero_also_for_a_small_focus() -> None:
 def test_options_out_of_range(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must"):
         AsymmetricLoss(**options)
+
+
+def test_a_margin_lost_in_rounding_leaves_the_loss_finite() -> None:
+    logits = torch.tensor([[20.0, 20.0]], requires_grad=True)
+    loss = asymmetric_loss(logits, torch.tensor([[0.0, 1.0]]), clip=1e-9).sum()
+    loss.backward()
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+    assert 10 < loss.item() < torch.inf

@@ -166,3 +166,19 @@ def test_sample_weights_of_indices_compile_in_one_graph() -> None:
     compiled = torch.compile(sample_weights, fullgraph=True, backend="eager")
     indices, weights = torch.tensor([2, 0, -1]), torch.tensor([0.5, 1.0, 4.0])
     assert compiled(indices, weights).equal(sample_weights(indices, weights))
+
+
+@pytest.mark.parametrize("values", [np.arange(3.0)[::-1], np.array([2.0, 1.0, 0.0], dtype=">f8")])
+def test_weights_in_any_array(values: np.ndarray) -> None:
+    assert BinaryCrossEntropy(weight=values).weight.tolist() == [2.0, 1.0, 0.0]
+    assert FocalLoss(alpha=values / 2).alpha.tolist() == [1.0, 0.5, 0.0]
+
+
+def test_weights_of_what_is_no_number() -> None:
+    with pytest.raises(ValueError, match="weight must be numbers, got an array of <U3: give a number"):
+        BinaryCrossEntropy(weight=["cat", "dog"])
+
+
+def test_positives_and_negatives_are_of_the_same_classes() -> None:
+    with pytest.raises(ValueError, match="positives are of 2 classes, negatives of 1"):
+        positive_weights([1, 2], [3])

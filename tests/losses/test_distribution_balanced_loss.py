@@ -73,3 +73,11 @@ def test_bad_input() -> None:
         DistributionBalancedLoss(POSITIVES, NEGATIVES, neg_scale=0.0)
     with pytest.raises(ValueError, match="another data set"):
         DistributionBalancedLoss(POSITIVES, NEGATIVES)(torch.zeros(1, 2), torch.zeros(1, 2))
+
+
+def test_without_a_slope_all_labels_weigh_the_same() -> None:
+    targets = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    assert (
+        rebalanced_weights(targets, torch.tensor([3.0, 1.0]), beta=0.0).tolist()
+        == [[pytest.approx(0.6)] * 2] * 2
+    )

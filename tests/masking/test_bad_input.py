@@ -275,3 +275,18 @@ class TestConstruction:
     def test_long_lists_of_classes_are_cut(self):
         with pytest.warns(UserWarning, match=r"class 0, 1, 2, 3, 4 and 995 more"):
             PartialLabelMasking.from_counts(torch.zeros(1000), torch.ones(1000))
+
+
+def test_labels_of_a_single_class_need_the_class_axis():
+    criterion = PartialLabelMasking.from_counts([5], [95], adapt="rate")
+    logits, labels = torch.zeros(100, 1), torch.tensor([0] * 95 + [1] * 5)
+    for mode in (criterion.train(), criterion.eval()):
+        with pytest.raises(ValueError, match=r"the logits' shape \(100, 1\), got \(100,\)"):
+            mode(logits, labels)
+    criterion(logits, labels.unsqueeze(1))
+
+
+@pytest.mark.parametrize("ratios", [np.array([3.0, 2.0, 1.0])[::-1], np.array([1.0, 2.0, 3.0], dtype=">f8")])
+def test_initial_ratios_in_any_array(ratios):
+    criterion = PartialLabelMasking.from_targets(TARGETS, initial_ratio=ratios)
+    assert criterion.target_ratio.tolist() == [1.0, 2.0, 3.0]

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from second_device import second_device
-from tailmask import PartialLabelMasking
+from tailmask import PartialLabelMasking, functional
 from tailmask.losses import FocalLoss
 
 STATE = ("class_counts", "target_ratio", "num_steps", "keep", "trained_keep", "counts", "faults")
@@ -48,10 +48,32 @@ def test_all_state_is_made_where_the_data_are(targets, build):
     assert devices(build(targets)) == {torch.device("cpu")}
 
 
-def test_the_default_device_has_no_say(targets):
-    with torch.device("meta"):
-        criterion = PartialLabelMasking.from_targets(targets)
+@pytest.mark.parametrize("default", ["meta", "second"])
+def test_the_default_device_has_no_say(targets, default):
+    targets = targets.repeat(300, 1)  # enough for the fast draw
+    options = {"rate": 0.5, "initial_ratio": "mean", "num_bins": 6}
+    generator = torch.Generator().manual_seed(1)
+    expected = PartialLabelMasking.from_targets(targets, generator=generator, **options)
+    logits = torch.randn(targets.shape, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    expected_loss = expected(logits, targets)
+    expected.step()
+    functional._class_offsets.cache_clear()
+    with torch.device("meta" if default == "meta" else second_device()):
+        criterion = PartialLabelMasking.from_targets(targets, generator=generator.manual_seed(1), **options)
+        loss = criterion(logits, targets)
+        criterion.step()
     assert devices(criterion) == {torch.device("cpu")}
+    assert torch.equal(loss, expected_loss)
+    assert torch.equal(criterion.target_ratio, expected.target_ratio)
+
+
+def test_a_pass_without_values_leaves_nothing_behind(targets):
+    """As a dry run on the meta device does, of any size."""
+    functional._class_offsets.cache_clear()
+    with torch.device("meta"):
+        functional.histogram(torch.rand(4, 4, device="cpu"), torch.zeros(4, 4, device="cpu"))
+    counts = functional.histogram(torch.rand(4, 4), torch.zeros(4, 4))
+    assert counts.sum(dim=(0, 2)).tolist() == [4, 4, 4, 4]
 
 
 @pytest.mark.parametrize("options", [{}, {"loss": FocalLoss(alpha=[0.1, 0.2, 0.3, 0.4], reduction="none")}])

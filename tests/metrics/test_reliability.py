@@ -87,3 +87,10 @@ def test_what_is_measured_stays_as_it_is(dtype):
     assert torch.equal(probabilities, before[0])
     assert torch.equal(labels, before[1])
     assert evaluation.report().summary == pytest.approx(first, nan_ok=True)
+
+
+@pytest.mark.parametrize("measure", [calibration_error, brier_score])
+@pytest.mark.parametrize("value", [-1.0, 2.0, torch.nan])
+def test_what_are_no_probabilities_are_refused(measure, value):
+    with pytest.raises(ValueError, match="between 0 and 1: apply the sigmoid to logits first"):
+        measure(torch.tensor([[0.5], [value]]), torch.tensor([[1], [0]]))

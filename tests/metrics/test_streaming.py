@@ -81,3 +81,8 @@ def test_unknown_names_are_attribute_errors():
 
     with pytest.raises(AttributeError, match="nonsense"):
         tailmask.metrics.nonsense  # noqa: B018
+
+
+def test_outputs_of_a_training_that_diverged_are_refused():
+    with pytest.raises(ValueError, match="14 NaN: did the training diverge"):
+        StreamingMetrics(7).update(torch.full((2, 7), torch.nan), torch.zeros(2, 7))

@@ -22,6 +22,7 @@ def predict(
     thresholds: Literal["tuned"] | float | None = None,
     prior_shift: bool = False,
     id: str | None = None,
+    images: Path | None = None,
     model: str | None = None,
     force: bool = False,
 ) -> None:
@@ -36,6 +37,7 @@ def predict(
         prior_shift: turn probabilities back to how frequent classes are in the data (runs of plm)
         id: column that tells rows apart, or array of an .npz file; left out, the paths of images, else row
             numbers from 0
+        images: folder that the paths in a list of images are relative to; left out, the list's own
         model: import path package.module:factory, for a run with a network of your own
         force: write over a file that is there
     """
@@ -48,7 +50,9 @@ def predict(
         run, thresholds=thresholds, prior_shift=prior_shift, model=model, device=device
     )
     with _row_count(f"predicting for {input.name}") as progress:
-        number = write_predictions(predictor, input, out, id_column=id, force=force, progress=progress)
+        number = write_predictions(
+            predictor, input, out, id_column=id, images=images, force=force, progress=progress
+        )
     print(f"{out}: {number} rows, {_decision(predictor, thresholds)}")
 
 

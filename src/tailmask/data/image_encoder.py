@@ -54,12 +54,15 @@ class ImageEncoder(Encoder):
             raise ValueError("an image has 1, 3 or 4 channels, and a mean and deviation for each")
         return cls(channels, height, width, mean, std, key=str(value["key"]))
 
-    def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
-        """Images (B, channels, height, width) of an .npz file, one image, a folder, or a list of images."""
-        for pixels in self._pixels(path, batch_size):
+    def batches(self, path: Path, batch_size: int, *, images: Path | None = None) -> Iterator[Tensor]:
+        """Images (B, channels, height, width) of an .npz file, one image, a folder, or a list of images.
+
+        What a list names is relative to the folder `images`, by default its own.
+        """
+        for pixels in self._pixels(path, batch_size, images):
             yield normalize_images(pixels, self.mean, self.std)
 
-    def _pixels(self, path: Path, batch_size: int) -> Iterator[Tensor]:
+    def _pixels(self, path: Path, batch_size: int, images: Path | None) -> Iterator[Tensor]:
         if path.suffix.lower() == ".npz":
             file = Npz(path)
             file.require(self.key, "--inputs")
@@ -73,10 +76,10 @@ class ImageEncoder(Encoder):
             return
         from tailmask.data.manifest import listed_images
 
-        names = listed_images(path)
+        names = listed_images(path, images)
         for start in range(0, len(names), batch_size):
-            images = [decode(name, self.shape) for name in names[start : start + batch_size]]
-            yield torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
+            decoded = [decode(name, self.shape) for name in names[start : start + batch_size]]
+            yield torch.from_numpy(np.stack(decoded)).permute(0, 3, 1, 2)
 
 
 def to_pixels(values: NDArray[Any], where: object) -> Tensor:

@@ -173,4 +173,7 @@ def check_paths(folder: Path, names: Sequence[str], where: object) -> None:
         except OSError:  # a name that is too long
             found = False
         if not found:
-            raise UserError(f"{where}, image {number}: there is no file {str(folder / path)[:200]}")
+            raise UserError(
+                f"{where}, image {number}: there is no file {str(folder / path)[:200]}: "
+                "--images says which folder the images are in"
+            )

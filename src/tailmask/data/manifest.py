@@ -20,7 +20,7 @@ from tailmask.data.labels import Labels, labels_from_tags, read_classes
 from tailmask.data.options import DataOptions
 from tailmask.errors import UserError
 
-__all__ = ["MEAN", "STD", "FileRows", "file_rows", "listed_images", "read_list", "read_list_lines"]
+__all__ = ["MEAN", "STD", "FileRows", "file_rows", "is_list", "listed_images", "read_list", "read_list_lines"]
 
 # Of ImageNet's images, as usual for photographs.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -114,8 +114,20 @@ def read_list_lines(path: Path) -> tuple[list[str], list[list[str]]]:
     return names, tags
 
 
-def listed_images(path: Path) -> list[Path]:
-    """The image files to predict for: those in a folder, one file, or those that a manifest or list names."""
+def is_list(path: Path) -> bool:
+    """Whether a file is of a kind that can list images.
+
+    >>> is_list(Path("images.csv")), is_list(Path("image.png"))
+    (True, False)
+    """
+    return path.suffix.lower() in (".txt", *TABLES)
+
+
+def listed_images(path: Path, folder: Path | None = None) -> list[Path]:
+    """The image files to predict for: those in a folder, one file, or those that a manifest or list names.
+
+    What is listed is relative to the list's own folder or the one that is named.
+    """
     if path.is_dir():
         files = sorted(inner for inner in path.iterdir() if inner.suffix.lower() in SUFFIXES)
         if not files:
@@ -132,8 +144,9 @@ def listed_images(path: Path) -> list[Path]:
         names = frame["path"].cast(str).fill_null("").to_list()
     else:
         raise UserError(f"{path} must be an image, a folder or list of images, or an .npz file with images")
-    check_paths(path.parent, names, path)
-    return [path.parent / name for name in names]
+    folder = folder or path.parent
+    check_paths(folder, names, path)
+    return [folder / name for name in names]
 
 
 def _side(path: Path) -> int:

@@ -21,7 +21,12 @@ __all__ = ["identifiers"]
 
 
 def identifiers(
-    path: Path, encoder: Encoder, batch_size: int, *, column: str | None = None
+    path: Path,
+    encoder: Encoder,
+    batch_size: int,
+    *,
+    column: str | None = None,
+    images: Path | None = None,
 ) -> tuple[str, Iterator[pl.Series] | None]:
     """What tells the samples apart that `encoder` reads from a file: its name, and `batch_size` at a time.
 
@@ -31,7 +36,7 @@ def identifiers(
     if column is not None:
         return column, _column(path, encoder, batch_size, column)
     if isinstance(encoder, ImageEncoder) and path.suffix.lower() != ".npz":
-        return "path", _paths(path, batch_size)
+        return "path", _paths(path, batch_size, images)
     return "row", None
 
 
@@ -57,10 +62,10 @@ def _column(path: Path, encoder: Encoder, batch_size: int, column: str) -> Itera
         raise UserError(f"{path} has no columns or arrays to take --id {column} from")
 
 
-def _paths(path: Path, batch_size: int) -> Iterator[pl.Series]:
+def _paths(path: Path, batch_size: int, images: Path | None) -> Iterator[pl.Series]:
     """Paths as the list gives them, or as seen from the folder."""
     polars = require("polars", extra="tables")
-    folder = path if path.is_dir() else path.parent
-    names = [str(file.relative_to(folder)) for file in listed_images(path)]
+    folder = images or (path if path.is_dir() else path.parent)
+    names = [str(file.relative_to(folder)) for file in listed_images(path, images)]
     for start in range(0, len(names), batch_size):
         yield polars.Series("path", names[start : start + batch_size])

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from tailmask.data.encoders import Encoder
+from tailmask.data.image_encoder import ImageEncoder
+from tailmask.data.manifest import is_list
 from tailmask.errors import UserError, require
 from tailmask.inference.classifier import Classifier
 from tailmask.training.run import Run
@@ -124,12 +126,23 @@ class Predictor:
         """Which labels are predicted (B, C) for encoded inputs (B, …)."""
         return self.decide(self.predict_proba(inputs))
 
-    def batches(self, path: Path | str, batch_size: int | None = None) -> Iterator[Tensor]:
-        """Encoded inputs (B, …) of the samples in a file, read piece by piece."""
-        path = Path(path)
+    def batches(
+        self, path: Path | str, batch_size: int | None = None, *, images: Path | str | None = None
+    ) -> Iterator[Tensor]:
+        """Encoded inputs (B, …) of the samples in a file, read piece by piece.
+
+        What a list of images names is relative to the folder `images`, by default the list's own.
+        """
+        path, encoder = Path(path), self.encoder
         if not path.exists():
             raise UserError(f"there is no file {path} to predict for")
-        return self.encoder.batches(path, batch_size or self.batch_size)
+        if images is None:
+            return encoder.batches(path, batch_size or self.batch_size)
+        if not isinstance(encoder, ImageEncoder) or not is_list(path):
+            raise UserError(
+                f"{path} is no list of images, which --images would be the folder of: leave it out"
+            )
+        return encoder.batches(path, batch_size or self.batch_size, images=Path(images))
 
     @property
     def batch_size(self) -> int:

@@ -29,6 +29,7 @@ def write_predictions(
     target: Path | str,
     *,
     id_column: str | None = None,
+    images: Path | str | None = None,
     force: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> int:
@@ -46,6 +47,7 @@ def write_predictions(
         source: A file of the kind that the model was trained on, or images; labels in it are passed over.
         target: The file to write, .csv, .parquet or .jsonl.
         id_column: Column of a table, or array of an .npz file, that tells rows apart.
+        images: The folder that listed images are relative to, by default the list's own.
         force: Whether to write over a file that is there.
         progress: Called with the number of rows so far.
     """
@@ -55,9 +57,11 @@ def write_predictions(
     suffix, number = target.suffix.lower(), 0
     check_classes(predictor.classes, suffix)
 
+    pieces = _pieces(predictor, source, suffix, id_column, None if images is None else Path(images))
+
     def counted() -> Iterator[Piece]:
         nonlocal number
-        for piece in _reading(source, _pieces(predictor, source, suffix, id_column)):
+        for piece in _reading(source, pieces):
             yield piece
             number += piece.probabilities.height
             if progress is not None:
@@ -91,13 +95,17 @@ def _reading(source: Path, pieces: Iterator[Piece]) -> Iterator[Piece]:
         raise UserError(f"{source} cannot be read: {error.strerror or error}") from error
 
 
-def _pieces(predictor: Predictor, source: Path, suffix: str, id_column: str | None) -> Iterator[Piece]:
+def _pieces(
+    predictor: Predictor, source: Path, suffix: str, id_column: str | None, images: Path | None
+) -> Iterator[Piece]:
     """The table's pieces, of which there is at least one, an empty one for an empty input."""
     polars: Any = require("polars", extra="tables")
-    name, names = identifiers(source, predictor.encoder, predictor.batch_size, column=id_column)
+    name, names = identifiers(
+        source, predictor.encoder, predictor.batch_size, column=id_column, images=images
+    )
     own_name, labels_name = column_names(name, predictor.classes, suffix)
     start = 0
-    for inputs in predictor.batches(source):
+    for inputs in predictor.batches(source, images=images):
         end = start + len(inputs)
         named = polars.int_range(start, end, eager=True) if names is None else next(names, None)
         if named is None or len(named) != len(inputs):

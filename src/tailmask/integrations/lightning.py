@@ -11,7 +11,7 @@ from torch import nn
 from tailmask.errors import listing, nearest, require
 from tailmask.integrations.curves import curves
 from tailmask.integrations.resume import ResumableState
-from tailmask.integrations.steering import Statistics, check_statistics
+from tailmask.integrations.steering import Statistics, check_statistics, warn_if_idle
 from tailmask.masking import PartialLabelMasking
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class PLMCallback(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Leave the outputs in training unrecorded where those in validation are to move the ratios."""
         criterion = self.criterion
+        if trainer.max_epochs is not None and trainer.max_epochs > 0 and not trainer.fast_dev_run:  # type: ignore[attr-defined]
+            warn_if_idle(criterion, trainer.max_epochs)
         if self.statistics == "validation" and criterion.record:
             criterion.record = False
             self._silenced = criterion

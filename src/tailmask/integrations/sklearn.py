@@ -16,6 +16,7 @@ from tailmask.integrations.tabular.network import Perceptron
 from tailmask.integrations.tabular.options import LOSSES, check_options, hidden_sizes
 from tailmask.integrations.tabular.training import Rows, Training
 from tailmask.masking import PartialLabelMasking
+from tailmask.masking.options import settle_in_time
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -27,6 +28,9 @@ except ModuleNotFoundError:
     raise  # where it is something else that is missing
 
 __all__ = ["PLMClassifier"]
+
+# Those of the recipe for tables; a fit with fewer is a short one.
+_USUAL_EPOCHS = 60
 
 
 class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -47,7 +51,8 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and 0.1 for `adapt="rate"`.
         loss: "bce", "focal", "asl", "hill", "db", or an elementwise loss (logits, targets) → (N, C).
         adapt: As in `PartialLabelMasking`; "rate" takes its statistics from a part of the data that is held
-            out.
+            out. With fewer than 60 epochs its warm-up shrinks, and λ grows unless it is given, so that the
+            ratios have time to settle.
         initial_ratio: As in `PartialLabelMasking`.
         ratio_range: As in `PartialLabelMasking`.
         expected: As in `PartialLabelMasking`.
@@ -210,14 +215,19 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _begin(self, rows: Rows, generator: torch.Generator) -> Training:
         counts = rows.class_counts()
+        rate, warmup = self.rate, None
+        if self.adapt == "rate":
+            settling_rate, warmup = settle_in_time(_USUAL_EPOCHS / self.max_epochs)
+            rate = settling_rate if rate is None else rate
         loss = LOSSES[self.loss](counts) if isinstance(self.loss, str) else self.loss
         self.criterion_ = PartialLabelMasking(
             counts,
             loss=loss,
-            rate=self.rate,
+            rate=rate,
             adapt=self.adapt,
             initial_ratio=self.initial_ratio,
             ratio_range=self.ratio_range,
+            warmup=warmup,
             record=self.adapt != "rate",
             expected=self.expected,
             generator=generator,

@@ -1,12 +1,14 @@
-"""Which passes move a criterion's ratios, as the callbacks of all trainers are told."""
+"""Which passes move a criterion's ratios, and whether they do in time: what all callbacks share."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal, get_args
 
 from tailmask.errors import nearest
+from tailmask.masking import PartialLabelMasking
 
-__all__ = ["Statistics", "check_statistics"]
+__all__ = ["Statistics", "check_statistics", "warn_if_idle"]
 
 Statistics = Literal["training", "validation"]
 
@@ -21,4 +23,18 @@ def check_statistics(statistics: Any) -> None:
     if statistics not in get_args(Statistics):
         raise ValueError(
             f"statistics is not {statistics!r}: {nearest(str(statistics), get_args(Statistics))}"
+        )
+
+
+def warn_if_idle(criterion: PartialLabelMasking, num_epochs: int) -> None:
+    """Warn where a training is over before its criterion masks anything.
+
+    >>> warn_if_idle(PartialLabelMasking.from_counts([1, 2], [3, 2], adapt="rate"), 60)
+    """
+    if criterion.is_idle_for(num_epochs):
+        warnings.warn(
+            f"the first {criterion.warmup} steps leave the ratios as they are, and training ends after "
+            f"{num_epochs} epochs, so nothing is masked: train for more, or build the criterion with "
+            "rate=0.5, warmup=1",
+            stacklevel=2,
         )

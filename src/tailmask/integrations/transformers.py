@@ -14,7 +14,7 @@ from tailmask.errors import UserError, require
 from tailmask.files import atomic_path
 from tailmask.integrations.curves import curves
 from tailmask.integrations.resume import ResumableState
-from tailmask.integrations.steering import Statistics, check_statistics
+from tailmask.integrations.steering import Statistics, check_statistics, warn_if_idle
 from tailmask.masking import PartialLabelMasking
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ else:
     TrainerCallback = require("transformers", extra="hf").TrainerCallback
 
 __all__ = ["PLMTrainerCallback", "plm_loss"]
-
-STATE_FILE = "plm.safetensors"
 
 # Tells the checkpoints of one run from those of another after as many steps.
 _RUN_ID = "tailmask_run"
@@ -77,6 +75,7 @@ class PLMTrainerCallback(TrainerCallback):
     Each checkpoint folder gets a `plm.safetensors` with the ratios and the statistics of all ranks. From it
     `train(resume_from_checkpoint=...)` goes on, also in the middle of an epoch. The Trainer's
     `state.log_history` gets an entry a step, with `plm/ratio_min`, `plm/divergence_positives` and so on.
+    Where `load_best_model_at_end` brings back weights, their ratios come back with them.
 
     Args:
         criterion: The one that `plm_loss` was given.
@@ -84,11 +83,20 @@ class PLMTrainerCallback(TrainerCallback):
             end, as `TrainingArguments(eval_strategy="epoch")` makes it ("validation"; `adapt="rate"` is meant
             for that). Where there is none at the end, the epoch's last one counts; an epoch without any is
             not stepped. Of several sets that are evaluated, the first one at the epoch's end counts.
+        name: For a second criterion: its state is `plm-<name>.safetensors`, its values `plm/<name>/ratio_min`
+            and so on.
     """
 
-    def __init__(self, criterion: PartialLabelMasking, *, statistics: Statistics = "training") -> None:
+    def __init__(
+        self,
+        criterion: PartialLabelMasking,
+        *,
+        statistics: Statistics = "training",
+        name: str | None = None,
+    ) -> None:
         check_statistics(statistics)
         self.criterion = criterion
+        self.name = name
         self.statistics = statistics
         self._hook: RemovableHandle | None = None
         self._records_training = criterion.record  # where this callback has no part
@@ -100,20 +108,23 @@ class PLMTrainerCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Restore the criterion where the Trainer goes on from a checkpoint."""
-        from safetensors.torch import load_file
-
         if state.global_step == 0:
-            _run_ids(state)[_RUN_ID] = uuid.uuid4().hex
+            _run_ids(state).setdefault(_RUN_ID, uuid.uuid4().hex)
         else:
-            ResumableState(self.criterion).load_state_dict(load_file(_find_state(args, state)))
+            self._restore(self._find_state(args, state))
+        warn_if_idle(self.criterion, state.num_train_epochs)
         if self.statistics == "validation":
             self._begin_recording()
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Leave the criterion as it was."""
+        """Go to the ratios of the best model, if that is what the Trainer has loaded, and stop recording."""
         self._end_recording()
+        if args.load_best_model_at_end and state.best_model_checkpoint is not None:
+            best = Path(state.best_model_checkpoint) / self._state_file
+            if _belongs_to(best, state):
+                self._restore(best)
 
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -169,8 +180,31 @@ class PLMTrainerCallback(TrainerCallback):
         tensors = ResumableState(self.criterion).state_dict()
         folder = _checkpoint(args.output_dir, state)
         if args.should_save and folder.is_dir():  # the trials of a search save elsewhere, and are not resumed
-            with atomic_path(folder / STATE_FILE) as path:
+            with atomic_path(folder / self._state_file) as path:
                 save_file(tensors, path, metadata={_RUN_ID: _run_ids(state)[_RUN_ID]})
+
+    @property
+    def _state_file(self) -> str:
+        return "plm.safetensors" if self.name is None else f"plm-{self.name}.safetensors"
+
+    def _find_state(self, args: TrainingArguments, state: TrainerState) -> Path:
+        """The criterion's file in the checkpoint that the Trainer goes on from; it doesn't tell where."""
+        folders = [_checkpoint(args.output_dir, state)]
+        if isinstance(args.resume_from_checkpoint, str):
+            folders.append(Path(args.resume_from_checkpoint))
+        for folder in folders:
+            if _belongs_to(folder / self._state_file, state):
+                return folder / self._state_file
+        raise UserError(
+            f"the run to resume must have its {self._state_file} in {folders[-1]}, but it is missing or "
+            "another's: give the checkpoint's folder as TrainingArguments(resume_from_checkpoint=...), too, "
+            "or start anew if it was trained without the callback"
+        )
+
+    def _restore(self, path: Path) -> None:
+        from safetensors.torch import load_file
+
+        ResumableState(self.criterion).load_state_dict(load_file(path))
 
     def _begin_recording(self) -> None:
         self._end_recording()  # of a training that was cut short
@@ -195,7 +229,7 @@ class PLMTrainerCallback(TrainerCallback):
     def _step(self, state: TrainerState) -> None:
         if self.statistics == "validation" and not self.criterion.summed_statistics()[0].any():
             return
-        values = curves(self.criterion.step())
+        values = curves(self.criterion.step(), "plm" if self.name is None else f"plm/{self.name}")
         state.log_history.append(values | {"epoch": state.epoch, "step": state.global_step})
 
 
@@ -216,20 +250,9 @@ def _run_ids(state: TrainerState) -> dict[str, str]:
     return cast(dict[str, str], callbacks)
 
 
-def _find_state(args: TrainingArguments, state: TrainerState) -> Path:
-    """The criterion's file in the checkpoint that the Trainer goes on from; callbacks aren't told where."""
-    folders = [_checkpoint(args.output_dir, state)]
-    if isinstance(args.resume_from_checkpoint, str):
-        folders.append(Path(args.resume_from_checkpoint))
-    for folder in folders:
-        path = folder / STATE_FILE
-        if path.is_file() and _read_run_id(path) == _run_ids(state).get(_RUN_ID):
-            return path
-    raise UserError(
-        f"the run to resume must have its {STATE_FILE} in {folders[-1]}, but it is missing or another's: "
-        "give the checkpoint's folder as TrainingArguments(resume_from_checkpoint=...), too, "
-        "or start anew if it was trained without the callback"
-    )
+def _belongs_to(path: Path, state: TrainerState) -> bool:
+    """Whether a file is there and of this run."""
+    return path.is_file() and _read_run_id(path) == _run_ids(state).get(_RUN_ID)
 
 
 def _read_run_id(path: Path) -> str | None:

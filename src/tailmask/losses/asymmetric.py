@@ -35,8 +35,10 @@ def asymmetric_loss(
     log_not_p = log_p - logits
     focus_pos = torch.exp(gamma_pos * log_not_p)
     if clip > 0:
-        # Not quite zero: just at the margin, the gradient of a power below one would not be finite.
-        shifted = (logits.sigmoid() - clip).clamp(min=torch.finfo(logits.dtype).tiny)  # p_m
+        # Not quite zero: just at the margin, the gradient of a power below one would not be finite. Nor one,
+        # where a margin is lost in rounding.
+        limits = torch.finfo(logits.dtype)
+        shifted = (logits.sigmoid() - clip).clamp(limits.tiny, 1.0 - limits.eps)  # p_m
         focus_neg, log_not_p = shifted**gamma_neg, torch.log1p(-shifted)
     else:
         focus_neg = torch.exp(gamma_neg * log_p)

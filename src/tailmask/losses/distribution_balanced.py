@@ -29,6 +29,7 @@ def rebalanced_weights(
     """
     inverse = over_classes(1.0 / positives.clamp(min=1.0), targets, name="positives")
     ratio = inverse / (targets * inverse).sum(dim=1, keepdim=True)
+    ratio = ratio.clamp(max=torch.finfo(ratio.dtype).max)  # so that β = 0 gives α + ½ here as well
     return alpha + torch.sigmoid(beta * (ratio - mu))
 
 

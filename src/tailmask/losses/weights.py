@@ -8,9 +8,16 @@ import torch
 from torch import Tensor
 
 from tailmask.errors import listing
-from tailmask.targets import read_indices
+from tailmask.targets import as_tensor, read_indices
 
-__all__ = ["class_balanced_weights", "class_vector", "over_classes", "positive_weights", "sample_weights"]
+__all__ = [
+    "class_balanced_weights",
+    "class_vector",
+    "numbers",
+    "over_classes",
+    "positive_weights",
+    "sample_weights",
+]
 
 
 def class_balanced_weights(positives: Any, beta: float = 0.9999) -> Tensor:
@@ -42,7 +49,10 @@ def positive_weights(positives: Any, negatives: Any, *, power: float = 1.0) -> T
     >>> positive_weights([100, 300, 0], [300, 100, 400])
     tensor([3.0000, 0.3333, 1.0000])
     """
-    ratio = class_vector(negatives, name="negatives") / class_vector(positives, name="positives")
+    present, absent = class_vector(positives, name="positives"), class_vector(negatives, name="negatives")
+    if len(present) != len(absent):
+        raise ValueError(f"positives are of {len(present)} classes, negatives of {len(absent)}")
+    ratio = absent / present
     return (ratio**power).where(ratio.isfinite() & (ratio > 0), 1.0)
 
 
@@ -67,9 +77,16 @@ def sample_weights(targets: Tensor, class_weights: Tensor) -> Tensor:
     return torch.where(number > 0, total / number, 1.0)
 
 
+def numbers(values: Any, *, name: str) -> Tensor:
+    """A copy of the values in float32; what comes as no tensor goes to the default device, as a module's."""
+    device = values.device if isinstance(values, Tensor) else torch.get_default_device()
+    tensor = as_tensor(values, name=name, hint="give a number for each class")
+    return tensor.to(device, torch.float32, copy=True)
+
+
 def class_vector(values: Any, *, name: str) -> Tensor:
     """A copy of the values in float32, which must have shape (C,), be finite and not negative."""
-    vector = torch.as_tensor(values).detach().to(torch.float32, copy=True)
+    vector = numbers(values, name=name)
     if vector.ndim != 1:
         raise ValueError(f"{name} must have shape (C,), got {tuple(vector.shape)}")
     strange = vector[~(vector.isfinite() & (vector >= 0))].tolist()

@@ -214,7 +214,7 @@ class PartialLabelMasking(AdaptiveRatio):
                 "did the class counts come from another data set?"
             )
         self._follow(logits.device)
-        if targets.ndim == logits.ndim - 1:
+        if targets.ndim == logits.ndim - 1 and self.num_classes > 1:
             targets = one_hot(targets, self.num_classes)
         if targets.shape != logits.shape:
             raise ValueError(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tailmask import functional
 from tailmask.errors import listing, nearest
+from tailmask.targets import as_tensor
 
 __all__ = [
     "GAPS",
@@ -23,11 +24,15 @@ __all__ = [
     "read_range",
     "read_rate",
     "read_warmup",
+    "settle_in_time",
 ]
 
 Gap = Callable[[Tensor], Tensor]  # counts (2, C, num_bins) → D_c (C,)
 
 GAPS: dict[str, Gap] = {"divergence": functional.divergence_gap, "rate": functional.rate_gap}
+
+# Larger steps towards the fixed point of the update by rates would overshoot it.
+_LARGEST_STEP = 0.5
 
 _INITIAL_RATIOS = ("class", "mean", "min", "max")
 
@@ -66,6 +71,19 @@ def read_warmup(warmup: Any, adapt: Any) -> int:
     if not isinstance(warmup, Integral) or warmup < 0:
         raise ValueError(f"warmup must be a whole number of 0 or more, got {warmup!r}")
     return int(warmup)
+
+
+def settle_in_time(shortening: float) -> tuple[float, int]:
+    """λ and warm-up of `adapt="rate"` for training this many times shorter than usual.
+
+    The ratios can then move as far as in a training of the usual length, unless it is very short.
+
+    >>> settle_in_time(1.0), settle_in_time(2.0), settle_in_time(20.0)
+    ((0.1, 5), (0.2, 2), (0.5, 1))
+    """
+    shortening = max(1.0, shortening)
+    rate = min(_LARGEST_STEP, float(f"{read_rate(None, 'rate') * shortening:.6g}"))
+    return rate, max(1, round(read_warmup(None, "rate") / shortening))
 
 
 def read_bins(num_bins: Any, adapt: Any) -> int:
@@ -131,8 +149,8 @@ def read_initial_ratio(choice: Any, class_ratio: Tensor, complete: Tensor) -> Te
 def _read_ratios(values: Any, num_classes: int) -> Tensor:
     expected = f"{', '.join(_INITIAL_RATIOS)} or numbers of shape ({num_classes},)"
     try:
-        ratio = torch.as_tensor(values, dtype=torch.float32)
-    except (TypeError, ValueError, RuntimeError):
+        ratio = as_tensor(values).to(torch.float32)
+    except ValueError:
         raise ValueError(f"initial_ratio must be {expected}, got {values!r}") from None
     if ratio.shape != (num_classes,):
         raise ValueError(f"initial_ratio must be {expected}, got shape {tuple(ratio.shape)}")

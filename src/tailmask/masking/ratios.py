@@ -108,8 +108,14 @@ class AdaptiveRatio(OutputStatistics):
         # A class that never had both labels has its own ratio, as good as 0 or infinite, in a target's place.
         has_none = ~self._complete() & (self.target_ratio == self.class_ratio)
         self.class_counts.copy_(class_counts)
-        self.target_ratio.copy_(self._clip(self.class_ratio).where(has_none, self.target_ratio))
+        self.target_ratio.copy_(self._clip(self.class_ratio.where(has_none, self.target_ratio)))
         self._refresh_keep()
+
+    def is_idle_for(self, num_epochs: int) -> bool:
+        """Whether so many more epochs mask nothing, because the warm-up leaves the ratios for that long."""
+        if self.warmup == 0 or bool((self.keep < 1).any()):
+            return False
+        return int(self.num_steps) + num_epochs <= self.warmup + 1
 
     @torch.no_grad()
     def step(self) -> RatioUpdate:

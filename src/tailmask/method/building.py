@@ -132,8 +132,7 @@ def _statistics(
 
 def _idle(criterion: PartialLabelMasking, *, num_epochs: int) -> tuple[str, ...]:
     """What to say where training ends before the first update that moves ratios can be felt."""
-    masks_at_once = bool((criterion.keep < 1).any())  # by the initial ratio
-    if criterion.warmup == 0 or num_epochs > criterion.warmup + 1 or masks_at_once:
+    if not criterion.is_idle_for(num_epochs):
         return ()
     return (
         f"plm's first {criterion.warmup} updates leave the ratios as they are, and the number of epochs is "

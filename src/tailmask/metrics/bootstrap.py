@@ -19,8 +19,11 @@ def bootstrap_weights(
     >>> weights.shape, weights.sum(dim=1)
     (torch.Size([3, 5]), tensor([5, 5, 5]))
     """
-    weights = torch.empty(num_resamples, num_samples, dtype=torch.int16)
+    device = torch.get_default_device() if generator is None else generator.device
+    weights = torch.empty(num_resamples, num_samples, dtype=torch.int16, device=device)
     for row in weights:
-        draw = torch.randint(num_samples, (num_samples,), generator=generator, dtype=torch.int32)
+        draw = torch.randint(
+            num_samples, (num_samples,), generator=generator, dtype=torch.int32, device=device
+        )
         row.copy_(torch.bincount(draw, minlength=num_samples))
     return weights

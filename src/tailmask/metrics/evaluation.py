@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from tailmask.metrics.ranking import ranking_measures
 from tailmask.metrics.reliability import brier_score, calibration_error
 from tailmask.metrics.report import Report
 from tailmask.metrics.samplewise import exact_match, mean_over_samples, sample_f1
-from tailmask.targets import read_indices
+from tailmask.targets import as_tensor, read_indices
 
 __all__ = ["Activation", "Evaluation", "averages", "evaluate"]
 
@@ -208,8 +208,9 @@ def _activate(scores: Tensor, activation: Activation) -> tuple[Tensor, Tensor]:
     raise ValueError(f"activation must be 'sigmoid', 'softmax' or 'none', got {activation!r}")
 
 
-def _one_label_each(targets: Tensor, num_classes: int) -> Tensor:
+def _one_label_each(targets: Any, num_classes: int) -> Tensor:
     """Single-label targets as rows of labels (N, C): one 1, or all −1 where the class is unknown."""
+    targets = as_tensor(targets)
     if targets.ndim == 1:
         indices, _ = read_indices(targets, num_classes)
         targets = indices.unsqueeze(1) == torch.arange(num_classes, device=indices.device)

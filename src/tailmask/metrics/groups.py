@@ -7,7 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from tailmask.targets import as_tensor
+
 __all__ = ["class_groups", "optional_groups"]
+
+_HINT = "give the positive training samples of each class"
 
 
 def class_groups(
@@ -26,6 +30,7 @@ def class_groups(
     {'rarest_2': tensor([2, 3]), 'frequent_1': tensor([0]),
      'head': tensor([0]), 'medium': tensor([3, 1]), 'tail': tensor([2])}
     """
+    train_positives = as_tensor(train_positives, name="train_positives", hint=_HINT)
     if train_positives.ndim != 1:
         raise ValueError(
             f"train_positives must have shape (C,), the positive samples of each class, got "
@@ -60,6 +65,7 @@ def optional_groups(
         if rarest or frequent:
             raise ValueError("the rarest and most frequent classes need train_positives, the training counts")
         return {}
+    train_positives = as_tensor(train_positives, name="train_positives", hint=_HINT)
     if train_positives.shape != (num_classes,):
         raise ValueError(
             f"train_positives must have shape ({num_classes},), got {tuple(train_positives.shape)}: "

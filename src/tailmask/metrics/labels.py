@@ -30,21 +30,22 @@ BLOCK = 2**19
 WIDE_BLOCK = 2**22
 
 
-def as_labels(targets: Tensor) -> Tensor:
+def as_labels(targets: Any) -> Tensor:
     """Targets (N, C) as int8: 1 present, 0 absent, −1 unknown (−1 or NaN); soft ones by their side of 0.5.
 
     >>> as_labels(torch.tensor([[1.0, 0.0, -1.0], [0.7, 0.2, torch.nan]]))
     tensor([[ 1,  0, -1],
             [ 1,  0, -1]], dtype=torch.int8)
     """
-    if targets.ndim != 2:
+    tensor = as_tensor(targets)
+    if tensor.ndim != 2:
         raise ValueError(
-            f"targets must have shape (N, C), got {tuple(targets.shape)}: make class indices one-hot"
+            f"targets must have shape (N, C), got {tuple(tensor.shape)}: make class indices one-hot"
         )
-    check_targets(targets)
-    if not targets.is_floating_point():
-        return targets.to(torch.int8)
-    return targets.ge(0.5).to(torch.int8).masked_fill_(~targets.ge(0.0), -1)  # NaN ≥ 0 is false
+    check_targets(tensor)
+    if not tensor.is_floating_point():
+        return tensor.to(torch.int8)
+    return tensor.ge(0.5).to(torch.int8).masked_fill_(~tensor.ge(0.0), -1)  # NaN ≥ 0 is false
 
 
 def as_predictions(predictions: Tensor) -> Tensor:
@@ -82,27 +83,27 @@ def as_thresholds(thresholds: Any, num_classes: int) -> Tensor:
     return values
 
 
-def as_scores(scores: Tensor) -> Tensor:
+def as_scores(scores: Any) -> Tensor:
     """Scores (N, C) in float32 or float64, finite: an infinite score becomes the largest one that is not.
 
     >>> as_scores(torch.tensor([[0.5, -torch.inf]]))
     tensor([[ 5.0000e-01, -3.4028e+38]])
     """
-    if scores.ndim != 2:
-        raise ValueError(f"scores must have shape (N, C), got {tuple(scores.shape)}")
-    scores = scores.detach()
-    if scores.dtype not in (torch.float32, torch.float64):
-        scores = scores.to(torch.float32)
-    if scores.numel() == 0:
-        return scores
-    low, high = scores.aminmax()  # NaN if any score is
+    tensor = as_tensor(scores, name="scores", hint="give a number for each sample and class")
+    if tensor.ndim != 2:
+        raise ValueError(f"scores must have shape (N, C), got {tuple(tensor.shape)}")
+    if tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.to(torch.float32)
+    if tensor.numel() == 0:
+        return tensor
+    low, high = tensor.aminmax()  # NaN if any score is
     if bool(low.isnan()):
-        number = int(scores.isnan().sum())
+        number = int(tensor.isnan().sum())
         raise ValueError(f"scores must be numbers, got {number} NaN: did the training diverge?")
     if bool(low.isinf()) or bool(high.isinf()):
-        limits = torch.finfo(scores.dtype)
-        return scores.clamp(limits.min, limits.max)
-    return scores
+        limits = torch.finfo(tensor.dtype)
+        return tensor.clamp(limits.min, limits.max)
+    return tensor
 
 
 def check_same_shape(first: Tensor, targets: Tensor, *, name: str = "scores") -> None:

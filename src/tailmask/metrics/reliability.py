@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tailmask.metrics.labels import as_labels, blocks, check_same_shape
+from tailmask.targets import as_tensor, check_probabilities
 
 __all__ = ["brier_score", "calibration_error"]
 
@@ -21,8 +22,7 @@ def calibration_error(probabilities: Tensor, targets: Tensor, *, num_bins: int =
     >>> calibration_error(probabilities, torch.tensor([[1], [0], [0], [0]]))  # (2 · |0.9 − ½| + 2 · 0.1) / 4
     (tensor([0.2500], dtype=torch.float64), tensor(0.2500, dtype=torch.float64))
     """
-    labels = as_labels(targets)
-    check_same_shape(probabilities, labels, name="probabilities")
+    probabilities, labels = _read(probabilities, targets)
     num_samples, num_classes = labels.shape
     gaps = torch.zeros(num_classes * num_bins, dtype=torch.float64, device=labels.device)
     known = torch.zeros(num_classes, dtype=torch.int64, device=labels.device)
@@ -46,8 +46,7 @@ def brier_score(probabilities: Tensor, targets: Tensor) -> Tensor:
     >>> brier_score(torch.tensor([[0.9], [0.2]]), torch.tensor([[1], [0]]))
     tensor([0.0250], dtype=torch.float64)
     """
-    labels = as_labels(targets)
-    check_same_shape(probabilities, labels, name="probabilities")
+    probabilities, labels = _read(probabilities, targets)
     total = torch.zeros(labels.shape[1], dtype=torch.float64, device=labels.device)
     known = torch.zeros(labels.shape[1], dtype=torch.int64, device=labels.device)
     for rows in blocks(*labels.shape):
@@ -56,3 +55,11 @@ def brier_score(probabilities: Tensor, targets: Tensor) -> Tensor:
         total += squares.sum(dim=0, dtype=torch.float64)
         known += torch.count_nonzero(mask, dim=0)
     return total / known
+
+
+def _read(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    labels = as_labels(targets)
+    probabilities = as_tensor(probabilities, name="probabilities")
+    check_same_shape(probabilities, labels, name="probabilities")
+    check_probabilities(probabilities)
+    return probabilities, labels

@@ -11,7 +11,7 @@ from torchmetrics import Metric
 from tailmask.metrics.classwise import Confusion, confusion
 from tailmask.metrics.evaluation import averages
 from tailmask.metrics.groups import optional_groups
-from tailmask.metrics.labels import as_thresholds
+from tailmask.metrics.labels import as_scores, as_thresholds
 from tailmask.metrics.samplewise import exact_match
 
 __all__ = ["StreamingMetrics"]
@@ -55,7 +55,7 @@ class StreamingMetrics(Metric):
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Count a batch: logits (N, C), and targets of 1, 0, or −1 or NaN where unknown."""
-        probabilities = logits.float().sigmoid()
+        probabilities = as_scores(logits).float().sigmoid()
         predictions = probabilities >= self.thresholds.to(probabilities)
         batch = confusion(predictions, targets)
         self.counts += torch.stack(

@@ -3,7 +3,8 @@
 Both are `torch.utils.data.Sampler`s. An epoch's draw is determined by the seed and the epoch alone (call
 `set_epoch`), on every machine and with every release of NumPy: it is made from the raw words of PCG64, which
 NumPy promises to keep, unlike what its `Generator` makes of them. In a process group all ranks share the draw
-and split it. Lightning must be told not to split it again: `Trainer(use_distributed_sampler=False)`.
+and split it. Lightning must be told not to split it again, by `Trainer(use_distributed_sampler=False)`;
+Accelerate and the Trainer of Hugging Face always do: for them pass `num_replicas=1, rank=0`.
 
 A sample without any positive label belongs to no class and is never drawn; a class without positives is
 skipped.

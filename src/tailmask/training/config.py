@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from tailmask.data import NAMED, DataOptions
 from tailmask.errors import UserError
-from tailmask.masking.options import read_rate, read_warmup
+from tailmask.masking.options import read_rate, settle_in_time
 from tailmask.method import Method, parse
 from tailmask.method.parts import Masking
 from tailmask.training.fields import to_mapping
@@ -24,8 +24,6 @@ Precision = Literal["32", "bf16"]
 
 # Up to this λ a shorter budget raises it, so that λ · epochs, and with it how far ratios drift, stays.
 SLOW_RATE = 0.01
-# Larger steps towards the fixed point of the update by rates would overshoot it.
-LARGEST_STEP = 0.5
 
 
 @dataclass(frozen=True)
@@ -220,9 +218,9 @@ def _settling_in_time(masking: Masking, shortening: float) -> Masking:
     """The update by rates, with what is not named chosen so that ratios can move as far in fewer epochs."""
     if shortening <= 1:
         return masking
-    rate, warmup = masking.rate, masking.warmup
-    if rate is None:
-        rate = min(LARGEST_STEP, float(f"{read_rate(None, 'rate') * shortening:.6g}"))
-    if warmup is None:
-        warmup = max(1, round(read_warmup(None, "rate") / shortening))
-    return dataclasses.replace(masking, rate=rate, warmup=warmup)
+    rate, warmup = settle_in_time(shortening)
+    return dataclasses.replace(
+        masking,
+        rate=rate if masking.rate is None else masking.rate,
+        warmup=warmup if masking.warmup is None else masking.warmup,
+    )

@@ -12,7 +12,8 @@ def hold_out(targets: Tensor, fraction: float, generator: torch.Generator) -> tu
     """Indices of the samples that stay and of those held out, about `fraction` of each class's positives.
 
     Classes are served from the rarest on: a rare label has few samples to choose from, a frequent one still
-    finds enough among the others. A class with a single positive keeps it.
+    finds enough among the others. A class with a single positive keeps it. Samples without a known label have
+    nothing to tell, and stay.
 
     >>> targets = torch.tensor([[1, 0]] * 4 + [[0, 1]] * 16)
     >>> kept, held = hold_out(targets, 0.25, torch.Generator().manual_seed(0))
@@ -20,14 +21,16 @@ def hold_out(targets: Tensor, fraction: float, generator: torch.Generator) -> tu
     tensor([1, 4])
     """
     present = targets >= 0.5  # (N, C)
-    free = torch.ones(len(targets), dtype=torch.bool)
+    free = torch.ones_like(targets[:, 0], dtype=torch.bool)
     held = torch.zeros_like(free)
-    groups = [*present.T[present.sum(dim=0).argsort()], torch.ones_like(free)]
-    for members in groups:  # the last are all samples, for those without a label
+    groups = [*present.T[present.sum(dim=0).argsort()], (targets >= 0).any(dim=1)]
+    for members in groups:  # the last are all samples, for those where no class is present
         number = int(members.sum())
         wanted = min(int(fraction * number + 0.5), number - 1) - int((members & held).sum())
         candidates = (members & free).nonzero().flatten()
-        chosen = candidates[torch.randperm(len(candidates), generator=generator)[: max(wanted, 0)]]
+        chosen = candidates[
+            torch.randperm(len(candidates), generator=generator, device=generator.device)[: max(wanted, 0)]
+        ]
         held[chosen] = True
         free[members] = False
     return (~held).nonzero().flatten(), held.nonzero().flatten()

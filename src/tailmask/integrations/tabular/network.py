@@ -84,7 +84,7 @@ class Adam:
         self.decay = decay
         self.means = [torch.zeros_like(parameter) for parameter in self.parameters]
         self.squares = [torch.zeros_like(parameter) for parameter in self.parameters]
-        self.steps = [torch.zeros(()) for _ in self.parameters]
+        self.steps = [parameter.new_zeros(()) for parameter in self.parameters]
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:

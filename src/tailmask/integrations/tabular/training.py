@@ -13,6 +13,7 @@ from tailmask.integrations.tabular.holdout import hold_out
 from tailmask.integrations.tabular.network import Adam, Perceptron, take_rows
 from tailmask.masking import PartialLabelMasking
 from tailmask.metrics import average_precision, confusion
+from tailmask.targets import as_tensor
 
 __all__ = ["Rows", "Training"]
 
@@ -37,7 +38,7 @@ class Rows(NamedTuple):
 
     def weighted(self, weights: Any) -> Rows:
         """The rows with weights, scaled to a mean of one; those with the weight zero are left out."""
-        weights = torch.as_tensor(weights, dtype=torch.float64)
+        weights = as_tensor(weights, name="sample_weight").to(torch.float64)
         index = weights.nonzero().flatten()
         if not len(index):
             raise ValueError("sample_weight must have a number above 0, got only zeros")
@@ -52,8 +53,9 @@ class Rows(NamedTuple):
         """The rows that stay, and those that are held out."""
         kept, held = hold_out(self.targets, fraction, generator)
         if not len(held):
+            number = int((self.targets >= 0).any(dim=1).sum())
             raise ValueError(
-                f"{len(self.targets)} samples are too few to hold some out: raise validation_fraction"
+                f"{number} labelled samples are too few to hold some out: raise validation_fraction"
             )
         return self.at(kept), self.at(held)
 
@@ -127,8 +129,8 @@ class Training:
         """Train on all rows once, in a random order, then move the ratios."""
         self.ratios.append(self.criterion.target_ratio.clone())
         number = len(rows.targets)
-        order = torch.randperm(number, generator=self.generator)
-        total = torch.zeros(())
+        order = torch.randperm(number, generator=self.generator, device=self.generator.device)
+        total = torch.zeros((), device="cpu")
         for start in range(0, number, self.batch_size):
             index = order[start : start + self.batch_size]
             logits = self.network(take_rows(rows.features, index.numpy()))
@@ -139,7 +141,8 @@ class Training:
         self.losses.append(float(total) / number)
         if held is not None and not self.criterion.record:
             self.criterion.update(self.network.predict(held.features), held.targets)
-        self.criterion.step()
+        if self.criterion.counts.any():  # not so where all labels of a partial fit are unknown
+            self.criterion.step()
 
     def add_class_counts(self, rows: Rows) -> None:
         """Tell the criterion of more data, which has weights; how its ratios relate to the data's stays."""
