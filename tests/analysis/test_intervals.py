@@ -50,9 +50,10 @@ def test_seeds_alone_give_students_interval() -> None:
 
 def test_test_samples_alone_give_their_quantiles() -> None:
     noise = torch.randn(4000, 1, 1, dtype=torch.float64)
+    noise -= noise.mean()
     differences = torch.full((3, 1), 2.0, dtype=torch.float64)
     low, high = interval(differences, differences + noise.expand(4000, 3, 1))
-    expected = 2.0 + np.quantile(noise.numpy() - noise.mean().item(), [0.025, 0.975])
+    expected = 2.0 + np.quantile(noise.numpy(), [0.025, 0.975])
     assert [low.item(), high.item()] == pytest.approx(expected.tolist(), abs=0.01)
 
 
@@ -128,3 +129,50 @@ def test_coverage_on_outputs_of_equal_methods(num_seeds: int) -> None:
     coverage = output_coverage(num_seeds, 200, ("f1", "ap", "exact_match"))
     assert (coverage >= 0.90).all(), coverage
     assert (coverage <= 0.995).all(), coverage
+
+
+def rare_case(*, right: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Interval of F1 over all and over the rare class, of which the methods get so many of 10 right."""
+    targets = torch.zeros(150, 3, dtype=torch.int8)
+    targets[:60, 0] = targets[50:80, 1] = targets[90:100, 2] = 1
+    resampler = Resampler(150, 3, num_resamples=400, seed=0)
+    points, resampled = [], []
+    for number in right:
+        logits = targets * 8.0 - 4.0
+        logits[90 + number : 100, 2] = -4.0
+        evaluation = Evaluation(logits, targets, train_positives=torch.tensor([60, 30, 10]), ks=())
+        summary, resamples = evaluation.report().summary, resampler.resample(evaluation).summary
+        points.append(torch.tensor([summary[name] for name in ("f1", "f1_tail")]))
+        resampled.append(torch.stack([resamples[name] for name in ("f1", "f1_tail")], dim=1))
+    return interval((points[1] - points[0]).unsqueeze(0), (resampled[1] - resampled[0]).unsqueeze(1))
+
+
+def test_one_hit_on_a_rare_class_is_not_clear() -> None:
+    # A third of the resampled test sets do not have that sample.
+    low, high = rare_case(right=(0, 1))
+    assert low.tolist() == [0.0, 0.0]
+    assert (high > 0).all()
+    low, _ = rare_case(right=(0, 8))
+    assert (low > 0).all()
+
+
+def test_coverage_of_a_rare_class() -> None:
+    """Two equal methods that find few of 8 test positives, one seed each."""
+    held = 0
+    for trial in range(100):
+        generator = torch.Generator().manual_seed(trial)
+        targets = torch.zeros(60, 2, dtype=torch.int8)
+        targets[:30, 0] = targets[40:48, 1] = 1
+        resampler = Resampler(60, 2, num_resamples=200, seed=trial)
+        evaluations = []
+        for _ in ("bce", "plm"):
+            found = torch.rand(60, generator=generator) < torch.where(targets[:, 1] == 1, 0.15, 0.01)
+            logits = torch.stack([targets[:, 0] * 8.0 - 4.0, found * 8.0 - 4.0], dim=1)
+            evaluations.append(Evaluation(logits, targets, ks=()))
+        points, resampled = (
+            torch.stack([torch.tensor([each.report().summary["f1"]]) for each in evaluations]),
+            torch.stack([resampler.resample(each).summary["f1"].unsqueeze(1) for each in evaluations]),
+        )
+        low, high = interval(points[1:] - points[:1], (resampled[1] - resampled[0]).unsqueeze(1))
+        held += int(low <= 0 <= high)
+    assert held >= 92

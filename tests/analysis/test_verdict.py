@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 
@@ -23,8 +24,10 @@ def constructed(
     seeds: int = 3,
     others: Mapping[str, Ends] | None = None,
     single_label: bool = False,
+    base: float = 60.0,
+    test_positives: tuple[int, ...] = (5,),
 ) -> Comparison:
-    """`plm` against `bce` at 60 %, with these differences, and with tuned thresholds for both."""
+    """`plm` against `bce` at `base` %, with these differences, and with tuned thresholds for both."""
     rows, found = [], []
 
     def add(method: str, metric: str, ends: Ends, *, base: float = 60.0, decision: str = "default") -> None:
@@ -34,7 +37,7 @@ def constructed(
         found.append(Difference(method, decision, decision, metric, mean, low, high, seeds))
 
     for metric, ends in differences.items():
-        add("plm", metric, ends)
+        add("plm", metric, ends, base=base)
     if tuned is not None:
         add("plm", "f1", tuned, base=tuned_baseline, decision="tuned thresholds")
     if against_tuned is not None:
@@ -48,9 +51,9 @@ def constructed(
         single_label=single_label,
         budget=1.0,
         num_test=100,
-        classes=("a",),
-        train_positives=(5,),
-        test_positives=(5,),
+        classes=tuple(f"class {index}" for index in range(len(test_positives))),
+        train_positives=tuple(range(5, 5 + len(test_positives))),  # the first are the rarest
+        test_positives=test_positives,
         methods=tuple(MethodRuns(name, name, tuple(range(seeds))) for name in names),
         rows=tuple(rows),
         differences=tuple(found),
@@ -172,7 +175,45 @@ def test_errors_are_better_when_they_fall() -> None:
     result = verdict(comparison)
     assert result.outcome == "helped"
     assert "Error over all classes fell by 4.6 points from 60.0 to 55.4" in result.sentences[0]
-    assert "in Error against bce, ldam+drw is clearly better, focal is clearly worse." in result.text
+    assert (
+        "in Error against bce, ldam+drw (−5.0) is clearly better, focal (+1.0) is clearly worse."
+        in result.text
+    )
+
+
+def test_classes_without_test_samples_are_said() -> None:
+    differences = {"f1": (2.0, 1.0, 3.0), "f1_tail": (0.0, 0.0, 0.0)}
+    result = verdict(constructed(differences, test_positives=(0, 4, 3, 0, 8, 0)))
+    assert (
+        "Without a test sample, and so with an F1 of 0 whatever the method: 3 of 6 classes, "
+        "among them 1 of the 2 rarest."
+    ) in result.sentences
+    result = verdict(constructed(differences, test_positives=(3, 4, 3, 2, 8, 0)))
+    assert result.sentences[1].endswith("whatever the method: 1 of 6 classes.")
+    single = {"error_balanced": (-2.0, -3.0, -1.0)}
+    result = verdict(constructed(single, test_positives=(0, 4, 3), single_label=True))
+    assert result.sentences[1] == (
+        "Without a test sample, and so left out: 1 of 3 classes, among them 1 of the 1 rarest."
+    )
+    assert "Without a test sample" not in verdict(constructed(differences)).text
+
+
+def test_nothing_right_is_not_a_finding() -> None:
+    nothing = (0.0, 0.0, 0.0)
+    result = verdict(constructed({"f1": nothing, "f1_tail": nothing}, base=0.0))
+    assert result.outcome == "unclear"
+    assert (
+        "F1 over all classes is 0 with both, and F1 over the rarest third of the classes is 0 with both."
+        in (result.sentences[0])
+    )
+    assert result.sentences[1].endswith("neither gets a single label right: train for more epochs.")
+
+
+def test_means_of_other_seeds_are_not_told_as_the_course_of_a_difference() -> None:
+    comparison = constructed({"f1": (5.0, 3.0, 7.0)})
+    rows = tuple(dataclasses.replace(row, n=5) if row.method == "bce" else row for row in comparison.rows)
+    result = verdict(dataclasses.replace(comparison, rows=rows))
+    assert "F1 over all classes rose by 5.0 points (95 % interval" in result.sentences[0]
 
 
 def test_one_and_two_seeds_are_said() -> None:

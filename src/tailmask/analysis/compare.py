@@ -206,7 +206,8 @@ class _Table:
 
     def _interval(self, pairs: PairedDifferences) -> tuple[Tensor, Tensor]:
         """The interval within −1 and 1, which no difference of two shares can leave."""
-        low, high = pairs.interval(generator=self.resampler.generator)
+        # A generator for each, so that an interval does not depend on what else is compared.
+        low, high = pairs.interval(generator=torch.Generator().manual_seed(self.seed))
         return low.clamp(min=-1.0), high.clamp(max=1.0)
 
     def _class_means(self, method: str, metric: str) -> tuple[float, ...]:

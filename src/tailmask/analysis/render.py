@@ -98,10 +98,14 @@ def footnote(comparison: Comparison) -> str:
     """What to keep in mind about so many intervals."""
     seeds = ", ".join(f"{method.name} {len(method.seeds)}" for method in comparison.methods)
     budget = "" if comparison.budget == 1.0 else f" Trained with a budget of {comparison.budget:g}."
+    pairs = {difference.n for difference in comparison.differences}
+    chance = "test samples alone, as there is one seed" if pairs == {1} else "test samples and seeds"
     text = (
-        f"Seeds: {seeds}. {comparison.num_test} test samples.{budget} Intervals are over test samples and "
-        "seeds, for each measure by itself: about one in twenty leaves out zero by chance alone."
+        f"Seeds: {seeds}. {comparison.num_test} test samples.{budget} Intervals are over {chance}, for each "
+        "measure by itself: about one in twenty leaves out zero by chance alone."
     )
+    if len({method.seeds for method in comparison.methods}) > 1:
+        text += f" Differences are over the seeds that a method has in common with {comparison.baseline}."
     if any(decision == "tuned thresholds" for _, decision in comparison.row_keys):
         text += f" Methods with tuned thresholds are compared with {comparison.baseline} that has them too."
     if not all(describe(metric).higher_is_better for metric in comparison.headline):

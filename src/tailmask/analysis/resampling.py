@@ -52,11 +52,11 @@ class Resampler:
     def __init__(
         self, num_samples: int, num_classes: int, *, num_resamples: int = 2000, seed: int = 0
     ) -> None:
-        self.generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(seed)
         affordable = max(MIN_GROUPS, MAX_SUMS // (5 * num_classes))
         self.num_groups = min(num_samples, MAX_GROUPS, affordable)
-        self.group = torch.randperm(num_samples, generator=self.generator) % self.num_groups  # (N,)
-        weights = bootstrap_weights(self.num_groups, num_resamples, generator=self.generator)
+        self.group = torch.randperm(num_samples, generator=generator) % self.num_groups  # (N,)
+        weights = bootstrap_weights(self.num_groups, num_resamples, generator=generator)
         self.weights = weights.to(torch.float32)  # (B, groups)
         self.num_class_resamples = min(num_resamples, max(MIN_RESAMPLES, MAX_SUMS // num_classes))
 

@@ -10,6 +10,7 @@ from typing import Literal
 from tailmask.analysis.comparison import Comparison, Difference
 from tailmask.analysis.measures import describe, primary
 from tailmask.method import RECOMMENDED, parse
+from tailmask.metrics import class_groups
 
 __all__ = ["Verdict", "interval_text", "lead_method", "points", "verdict"]
 
@@ -46,7 +47,10 @@ def verdict(comparison: Comparison) -> Verdict:
         text = f"{lead} and {base} have no seed in common, so no difference can be paired"
         return Verdict("nothing", (f"{text}: train both with the same seeds.",))
     outcome, sentence = _finding(comparison, lead, whole, tail)
-    sentences = [sentence]
+    sentences = [sentence, *_untested(comparison)]
+    base_row, lead_row = comparison.row(base, "f1"), comparison.row(lead, "f1")
+    if base_row is not None and lead_row is not None and base_row.mean == lead_row.mean == 0:
+        sentences.append("At a threshold of 0.5 neither gets a single label right: train for more epochs.")
     if not comparison.single_label:
         sentences += _against_thresholds(comparison, lead, gained=outcome in ("helped", "mixed"))
         sentences += _ranking(comparison, lead)
@@ -110,15 +114,31 @@ def _finding(
 def _clause(comparison: Comparison, difference: Difference, subject: str) -> str:
     """A difference in words: which way, from what to what, and how sure that is."""
     ends = f"95 % interval {interval_text(difference)}"
-    if difference.effect == 0:
-        return f"{subject} did not clearly change ({points(difference.mean)} points, {ends})"
     before = comparison.row(comparison.baseline, difference.metric, difference.reference)
     after = comparison.row(difference.method, difference.metric, difference.decision)
+    if before is not None and after is not None and before.mean == after.mean == 0:
+        return f"{subject} is 0 with both"
+    if difference.effect == 0:
+        return f"{subject} did not clearly change ({points(difference.mean)} points, {ends})"
     course = ""
-    if before is not None and after is not None:
+    if before is not None and after is not None and before.n == after.n == difference.n:
         course = f" from {points(before.mean, sign=False)} to {points(after.mean, sign=False)}"
     moved = "rose" if difference.mean > 0 else "fell"
     return f"{subject} {moved} by {points(abs(difference.mean), sign=False)} points{course} ({ends})"
+
+
+def _untested(comparison: Comparison) -> list[str]:
+    """Of which classes the test samples cannot tell anything."""
+    absent = {index for index, number in enumerate(comparison.test_positives) if number == 0}
+    if not absent:
+        return []
+    groups = class_groups(comparison.train_positives)
+    tail = set(groups["tail"].tolist()) if "tail" in groups else set()
+    meaning = "left out" if comparison.single_label else "with an F1 of 0 whatever the method"
+    among = f", among them {len(absent & tail)} of the {len(tail)} rarest" if absent & tail else ""
+    return [
+        f"Without a test sample, and so {meaning}: {len(absent)} of {len(comparison.classes)} classes{among}."
+    ]
 
 
 def _against_thresholds(comparison: Comparison, lead: str, *, gained: bool) -> list[str]:
@@ -155,7 +175,7 @@ def _others(comparison: Comparison, lead: str, metric: str) -> list[str]:
     for method in comparison.methods[1:]:
         difference = comparison.difference(method.name, metric)
         if method.name != lead and difference is not None:
-            found[difference.effect].append(method.name)
+            found[difference.effect].append(f"{method.name} ({points(difference.mean)})")
     words = {1: "clearly better", -1: "clearly worse", 0: "not clearly different"}
     parts = [
         f"{_together(names)} {'is' if len(names) == 1 else 'are'} {words[effect]}"
@@ -179,5 +199,5 @@ def _caution(difference: Difference) -> str:
             "train more seeds to know."
         )
     if difference.n == 2:
-        return "Two seeds say little about the chance in training, so the intervals are wide: train more."
+        return "Two seeds say little about the chance in training: train more."
     return f"The intervals are over test samples and {difference.n} seeds."

@@ -15,7 +15,7 @@ _HINT = "give the positive training samples of each class"
 
 
 def class_groups(
-    train_positives: Tensor, *, rarest: Sequence[int] = (), frequent: Sequence[int] = ()
+    train_positives: Tensor | Sequence[int], *, rarest: Sequence[int] = (), frequent: Sequence[int] = ()
 ) -> dict[str, Tensor]:
     """Class indices of `head`, `medium` and `tail`, and of each `rarest_K` and `frequent_K` asked for.
 
@@ -30,14 +30,14 @@ def class_groups(
     {'rarest_2': tensor([2, 3]), 'frequent_1': tensor([0]),
      'head': tensor([0]), 'medium': tensor([3, 1]), 'tail': tensor([2])}
     """
-    train_positives = as_tensor(train_positives, name="train_positives", hint=_HINT)
-    if train_positives.ndim != 1:
+    counts = as_tensor(train_positives, name="train_positives", hint=_HINT)
+    if counts.ndim != 1:
         raise ValueError(
             f"train_positives must have shape (C,), the positive samples of each class, got "
-            f"{tuple(train_positives.shape)}"
+            f"{tuple(counts.shape)}"
         )
-    num_classes = len(train_positives)
-    order = torch.argsort(train_positives, stable=True).cpu()  # the rarest first
+    num_classes = len(counts)
+    order = torch.argsort(counts, stable=True).cpu()  # the rarest first
     for name, sizes in (("rarest", rarest), ("frequent", frequent)):
         for size in sizes:
             if not 1 <= size <= num_classes:
