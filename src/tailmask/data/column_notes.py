@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tailmask.data.columns import NO_VALUE_TWICE, ColumnUse
+from tailmask.data.columns import EMPTY, NO_VALUE_TWICE, ColumnUse
+from tailmask.data.numerals import PLAIN_NUMBERS, near_numbers
 from tailmask.errors import listing
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def column_notes(frame: pl.DataFrame, encoder: TableEncoder, uses: Sequence[Colu
 def _left_out(uses: Sequence[ColumnUse]) -> Iterator[str]:
     unused = [use.name for use in uses if use.detail == NO_VALUE_TWICE]
     yield from _of_each(unused, f"is left out: {NO_VALUE_TWICE} (is it a --text?)")
+    yield from _of_each([use.name for use in uses if use.detail == EMPTY], f"is left out: {EMPTY}")
 
 
 def _empty_cells(uses: Sequence[ColumnUse]) -> Iterator[str]:
@@ -78,11 +80,21 @@ def _mistakes(frame: pl.DataFrame, encoder: TableEncoder, uses: Sequence[ColumnU
         dates,
         "holds dates or times, which are taken as categories: make numbers of them, or name it in --drop",
     )
+    near = {
+        name: what
+        for name in (*of_kind["category"], *unused)
+        if name not in dates and (what := near_numbers(frame[name])) is not None
+    }
+    if len(near) > MOST_NOTES:
+        sentence = "mostly holds numbers, and is taken as a category: leave cells empty that hold words, and"
+        yield from _of_each(list(near), f"{sentence} {PLAIN_NUMBERS}")
+    else:
+        yield from (f"column {name!r} {what}" for name, what in near.items())
     rare = [
         column.name
         for column in encoder.columns
         if column.kind == "category"
-        and column.name not in dates
+        and column.name not in (*dates, *near)
         and _is_mostly_rare(frame[column.name], column)
     ]
     yield from _of_each(

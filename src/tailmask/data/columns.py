@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
     from tailmask.data.options import DataOptions
 
-__all__ = ["NO_VALUE_TWICE", "ColumnUse", "column_uses"]
+__all__ = ["EMPTY", "NO_VALUE_TWICE", "ColumnUse", "column_uses"]
 
 NO_VALUE_TWICE = "no value of it occurs twice"
+EMPTY = "all of its cells are empty"
 
 Use = Literal["number", "boolean", "category", "text", "label", "left out"]
 
@@ -50,7 +51,7 @@ def column_uses(
             return "left out", "as --drop says", 0
         if chosen is not None and name not in chosen:
             return "left out", "not among --features", 0
-        return "left out", NO_VALUE_TWICE, 0
+        return "left out", NO_VALUE_TWICE if frame[name].count() else EMPTY, 0
 
     return tuple(ColumnUse(name, *use(name), frame[name].null_count()) for name in frame.columns)
 

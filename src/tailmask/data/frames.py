@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tailmask.data.numerals import bare_cells
 from tailmask.errors import UserError, listing, nearest, require
 
 if TYPE_CHECKING:
@@ -86,10 +87,11 @@ def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None, infer: b
             scan = polars.scan_parquet(path, glob=False)
         else:
             scan = polars.scan_ndjson(path, infer_schema_length=None)
-        present = scan.collect_schema().names()
-        casts = [polars.col(name).cast(kind) for name, kind in wanted.items() if name in present]
-        return scan.with_columns(casts)
+        present = scan.collect_schema()
+        texts = [name for name, kind in present.items() if kind == polars.String]
+        return _cast(scan, {name: wanted[name] for name in wanted if name in present}, texts)
     names = _header(path, _SEPARATORS[suffix], header=header)
+    numbers = {name: kind for name, kind in wanted.items() if kind.is_numeric() and name in names}
     scan = polars.scan_csv(
         path,
         has_header=header,
@@ -99,10 +101,19 @@ def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None, infer: b
         quote_char='"' if suffix == ".csv" else None,
         infer_schema=infer,
         infer_schema_length=None if infer else 0,
-        schema_overrides=wanted,
+        schema_overrides=wanted | dict.fromkeys(numbers, polars.String),
         glob=False,
     )
-    return scan
+    return _cast(scan, numbers, list(numbers))
+
+
+def _cast(scan: pl.LazyFrame, types: Mapping[str, Any], texts: Sequence[str]) -> pl.LazyFrame:
+    """The table with columns of the given types; marks of empty cells are no hindrance to numbers."""
+    col = require("polars", extra="tables").col
+    marked = [name for name in texts if name in types and types[name].is_numeric()]
+    # In two steps, so that errors know the column's name.
+    scan = scan.with_columns(bare_cells(col(name)) for name in marked)
+    return scan.with_columns(col(name).cast(kind) for name, kind in types.items())
 
 
 def _header(path: Path, separator: str, *, header: bool) -> list[str]:

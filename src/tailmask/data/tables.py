@@ -16,6 +16,7 @@ from tailmask.data.columns import ColumnUse, column_uses
 from tailmask.data.frames import matching_columns, read_frame
 from tailmask.data.labels import Labels, labels_from_matrix, labels_from_tags, read_classes
 from tailmask.data.manifest import FileRows, file_rows
+from tailmask.data.numerals import bare_cells, with_numbers
 from tailmask.data.options import DataOptions
 from tailmask.data.table_encoder import TableEncoder, fit_column
 from tailmask.errors import UserError, listing, nearest, require
@@ -47,7 +48,8 @@ class TableRows:
     def fit(self, index: NDArray[np.int64], options: DataOptions) -> TableEncoder:
         """The encoder with the statistics of the rows in `index`; columns that say nothing are not in it."""
         rows = self.frame[index]
-        columns = [column for name in self.columns if (column := fit_column(rows[name])).width]
+        filled = [name for name in self.columns if self.frame[name].count()]
+        columns = [column for name in filled if (column := fit_column(rows[name])).width]
         columns.sort(key=lambda column: column.kind == "category")  # numbers first, otherwise as they stand
         if not columns and not self.text:
             raise UserError(
@@ -77,7 +79,9 @@ class TableRows:
     @property
     def types(self) -> dict[str, Any]:
         """The types of the columns to learn from, which other files must have too."""
-        return {name: self.frame.schema[name] for name in (*self.columns, *self.text)}
+        number = require("polars", extra="tables").Float64
+        kinds = {name: self.frame.schema[name] for name in (*self.columns, *self.text)}
+        return {name: number if kind.is_numeric() else kind for name, kind in kinds.items()}
 
 
 def read_table(
@@ -100,6 +104,8 @@ def read_table(
     features = [name for name in features if name not in text]
     if not features and not text:
         raise UserError(f"{path} has no column to learn from beside its labels {listing(label_columns)}")
+    if types is None:
+        frame = with_numbers(frame, features)
     return TableRows(path, frame, tuple(features), tuple(text), tuple(label_columns), options), labels
 
 
@@ -140,9 +146,9 @@ def _label_values(series: pl.Series, path: Path) -> NDArray[np.float32]:
     if series.dtype.is_numeric() or series.dtype in (polars.Boolean, polars.Null):
         values: NDArray[np.float32] = series.cast(polars.Float32).fill_null(np.nan).to_numpy()
         return values
-    known = series.cast(polars.String).str.strip_chars().str.to_lowercase()
+    known = bare_cells(series.cast(polars.String))
     values = known.replace_strict(_WORDS, default=np.nan, return_dtype=polars.Float32).to_numpy()
-    wrong = np.flatnonzero(np.isnan(values) & series.is_not_null().to_numpy())
+    wrong = np.flatnonzero(np.isnan(values) & known.is_not_null().to_numpy())
     if len(wrong):
         row = int(wrong[0])
         raise UserError(

@@ -1,0 +1,76 @@
+"""Numbers in cells of text: marks for empty cells, and what else keeps a column from being a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from tailmask.errors import require
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["PLAIN_NUMBERS", "bare_cells", "near_numbers", "with_numbers"]
+
+# What programs and people write into a cell that is empty, in lower case.
+MARKS = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?", "-")
+
+# A column of which this share of the cells are numbers was probably meant as one.
+MOSTLY = 0.8
+
+PLAIN_NUMBERS = "write 1.5 for 1,5, 1000 for 1,000 and 12 for 12%"
+
+_NUMBER_OTHERWISE = r"^[-+]?(\d+([.,]\d+)?|\d{1,3}([,.' ]\d{3})+([.,]\d+)?)\s?%?$"
+
+Cells = TypeVar("Cells", "pl.Series", "pl.Expr")
+
+
+def bare_cells(cells: Cells) -> Cells:
+    """Text in lower case without spaces around it, null where it is a mark of an empty cell.
+
+    >>> bare_cells(require("polars", extra="tables").Series([" 1", "NA", "?", "Yes"])).to_list()
+    ['1', None, None, 'yes']
+    """
+    return cells.str.strip_chars().str.to_lowercase().replace(dict.fromkeys(MARKS))
+
+
+def with_numbers(frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
+    """The table with numbers in those text columns that hold nothing else but marks of empty cells.
+
+    A column that holds nothing but such marks is empty, and so is a NaN. Numbers without any marks that a
+    file holds as text, as Parquet can, are left to be text.
+    """
+    polars = require("polars", extra="tables")
+    changed = []
+    for series in frame.select(columns):
+        if series.dtype.is_float():
+            changed.append(series.fill_nan(None))
+        elif series.dtype == polars.String:
+            bare = bare_cells(series)
+            numbers = bare.cast(polars.Float64, strict=False)
+            if not bare.count():
+                changed.append(bare)
+            elif numbers.count() == bare.count() and not bare.equals(series):
+                changed.append(numbers)
+    return frame.with_columns(changed)
+
+
+def near_numbers(series: pl.Series) -> str | None:
+    """What keeps a text column that mostly holds numbers from being one, as the end of a sentence."""
+    polars = require("polars", extra="tables")
+    texts = series.cast(polars.String).filter(bare_cells(series.cast(polars.String)).is_not_null())
+    is_number = texts.str.strip_chars().cast(polars.Float64, strict=False).is_not_null()
+    otherwise = ~is_number & texts.str.strip_chars().str.contains(_NUMBER_OTHERWISE)
+    words = texts.filter(~(is_number | otherwise))
+    if len(words) > (1 - MOSTLY) * len(texts):
+        return None
+    if len(words):
+        return (
+            f"holds numbers in {100 * (len(texts) - len(words)) // len(texts)} % of its cells, but also "
+            f"{words[0][:40]!r}, and is taken as a category: leave such cells empty for a number"
+        )
+    if not otherwise.any():
+        return None
+    return (
+        f"holds numbers such as {texts.filter(otherwise)[0]!r}, and is taken as a category: {PLAIN_NUMBERS}"
+    )
