@@ -101,12 +101,12 @@ def test_an_empty_column_of_numbers_is_left_out(tmp_path: Path) -> None:
     [
         (
             ["unknown" if i % 20 == 0 else str(i % 7) for i in range(60)],
-            "column 'x' holds numbers in 95 % of its cells, but also 'unknown', and is taken as a category: "
-            "leave such cells empty for a number",
+            "column 'x' holds numbers in 95 % of its cells, but also 'unknown', and is not read as a number: "
+            "leave such cells empty for one",
         ),
         (
             [f"{i % 7},{i % 3}" for i in range(60)],
-            "column 'x' holds numbers such as '0,0', and is taken as a category: "
+            "column 'x' holds numbers such as '0,0', and is not read as a number: "
             "write 1.5 for 1,5, 1000 for 1,000 and 12 for 12%",
         ),
         (

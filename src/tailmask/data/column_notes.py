@@ -86,7 +86,7 @@ def _mistakes(frame: pl.DataFrame, encoder: TableEncoder, uses: Sequence[ColumnU
         if name not in dates and (what := near_numbers(frame[name])) is not None
     }
     if len(near) > MOST_NOTES:
-        sentence = "mostly holds numbers, and is taken as a category: leave cells empty that hold words, and"
+        sentence = "mostly holds numbers, and is not read as a number: leave cells empty that hold words, and"
         yield from _of_each(list(near), f"{sentence} {PLAIN_NUMBERS}")
     else:
         yield from (f"column {name!r} {what}" for name, what in near.items())

@@ -67,10 +67,10 @@ def near_numbers(series: pl.Series) -> str | None:
     if len(words):
         return (
             f"holds numbers in {100 * (len(texts) - len(words)) // len(texts)} % of its cells, but also "
-            f"{words[0][:40]!r}, and is taken as a category: leave such cells empty for a number"
+            f"{words[0][:40]!r}, and is not read as a number: leave such cells empty for one"
         )
     if not otherwise.any():
         return None
     return (
-        f"holds numbers such as {texts.filter(otherwise)[0]!r}, and is taken as a category: {PLAIN_NUMBERS}"
+        f"holds numbers such as {texts.filter(otherwise)[0]!r}, and is not read as a number: {PLAIN_NUMBERS}"
     )

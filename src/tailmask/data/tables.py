@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from tailmask.data.manifest import FileRows, file_rows
 from tailmask.data.numerals import bare_cells, with_numbers
 from tailmask.data.options import DataOptions
 from tailmask.data.table_encoder import TableEncoder, fit_column
+from tailmask.data.tags import read_tags
 from tailmask.errors import UserError, listing, nearest, require
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labe
             "or the one that holds all of a row's labels with --label-column"
         )
     classes = None if options.classes is None else read_classes(options.classes)
-    tags = _tags(frame[column], options.separator, path)
+    tags = read_tags(frame[column], options.separator, path)
     empty = sum(row is None for row in tags)
     if options.empty_tags == "none":
         tags = [row or () for row in tags]
@@ -156,22 +156,3 @@ def _label_values(series: pl.Series, path: Path) -> NDArray[np.float32]:
             "labels are 0 or 1 (or yes and no, true and false), and empty where they are not known"
         )
     return values
-
-
-def _tags(series: pl.Series, separator: str, path: Path) -> Sequence[Sequence[str] | None]:
-    """The tags of each row; None for an empty cell, whose labels are unknown."""
-    polars = require("polars", extra="tables")
-    if series.dtype.base_type() in (polars.List, polars.Array):
-        tags: list[list[str] | None] = series.cast(polars.List(polars.String)).to_list()
-        return [None if row is None else [tag for tag in row if tag is not None] for row in tags]
-    text = series.cast(polars.String)
-    if not text.str.contains(separator, literal=True).any():
-        for other in (",", ";", "|"):
-            number = text.str.contains(other, literal=True).sum()
-            if number > len(text) // 10:
-                raise UserError(
-                    f"no cell of {series.name!r} in {path} has {separator!r} in it, {number} have {other!r}: "
-                    f"name what separates the labels with --separator '{other}'"
-                )
-    cells = text.str.split(separator).to_list()
-    return [None if row is None else [tag.strip() for tag in row if tag.strip()] for row in cells]

@@ -1,0 +1,78 @@
+"""All labels of a row in one cell: lists, lists written as text, and texts with separators."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tailmask.errors import UserError, require
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["read_tags"]
+
+# Without a comma between them Python makes one text of two, as NumPy prints them.
+_NO_COMMA = re.compile(r"""['"]\s+['"]""")
+
+_NO_LIST = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
+
+
+def read_tags(series: pl.Series, separator: str, path: Path) -> Sequence[Sequence[str] | None]:
+    """The tags of each row; None for an empty cell, whose labels are unknown.
+
+    >>> cells = require("polars", extra="tables").Series("tags", ["['a', 'b']", None, "[]"])
+    >>> read_tags(cells, ",", Path("a.csv"))
+    [['a', 'b'], None, []]
+    """
+    polars = require("polars", extra="tables")
+    if series.dtype.base_type() in (polars.List, polars.Array):
+        tags: list[list[str] | None] = series.cast(polars.List(polars.String)).to_list()
+        return [None if row is None else [tag for tag in row if tag is not None] for row in tags]
+    text = series.cast(polars.String)
+    if 2 * int(text.str.contains(r"^\s*\[(?s:.*)\]\s*$").sum()) > text.count():
+        return _lists(text, path)
+    if not text.str.contains(separator, literal=True).any():
+        for other in (",", ";", "|"):
+            number = text.str.contains(other, literal=True).sum()
+            if number > len(text) // 10:
+                raise UserError(
+                    f"no cell of {series.name!r} in {path} has {separator!r} in it, {number} have {other!r}: "
+                    f"name what separates the labels with --separator '{other}'"
+                )
+    return [None if row is None else _stripped(row) for row in text.str.split(separator).to_list()]
+
+
+def _lists(text: pl.Series, path: Path) -> list[list[str] | None]:
+    rows: list[list[str] | None] = []
+    with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # a backslash that escapes nothing
+        for number, cell in enumerate(text, 1):
+            try:
+                rows.append(None if cell is None else _stripped(_parsed(cell.strip())))
+            except _NO_LIST as error:
+                raise UserError(
+                    f"{path}, in row {number} of {text.name!r}, where most cells are lists: {cell[:40]!r} is "
+                    """no list of labels, as ["a", "b"] is in JSON and ['a', 'b'] in Python"""
+                ) from error
+    return rows
+
+
+def _parsed(cell: str) -> list[str]:
+    try:
+        tags: Any = json.loads(cell)
+    except ValueError:
+        if _NO_COMMA.search(cell):
+            raise
+        tags = ast.literal_eval(cell)
+    if not isinstance(tags, list) or any(isinstance(tag, list | tuple | dict | set) for tag in tags):
+        raise TypeError("a list of labels holds texts or numbers")
+    return [str(tag) for tag in tags if tag is not None]
+
+
+def _stripped(tags: Sequence[str]) -> list[str]:
+    return [tag.strip() for tag in tags if tag.strip()]
