@@ -81,6 +81,12 @@ def test_differences_are_of_runs_with_the_same_seed(runs: list[Run], comparison:
     assert plm.effect == 1
 
 
+def test_intervals_do_not_depend_on_what_else_is_compared(runs: list[Run], comparison: Comparison) -> None:
+    alone = compare_runs([run for run in runs if run.config["name"] != "focal"], resamples=400)
+    assert alone.differences == tuple(d for d in comparison.differences if d.method != "focal")
+    assert alone.class_gains == tuple(gain for gain in comparison.class_gains if gain.method != "focal")
+
+
 def test_every_resampled_measure_has_an_interval(comparison: Comparison) -> None:
     without = {row.metric for row in comparison.rows} - {d.metric for d in comparison.differences}
     assert without == {"ece", "ece_pooled", "brier"}

@@ -125,3 +125,23 @@ def test_a_missing_extra_is_named(capsys, monkeypatch, tmp_path):
     assert main(["compare"]) == 2
     assert "pip install 'tailmask[cli]'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["compare", "train"])
+def test_what_is_to_know_of_the_data_is_said_before_training(command, tmp_path, capsys):
+    rows = [f"{row % 7},{'a' if row % 3 else 'b;a' if row % 2 else ''}" for row in range(90)]
+    (tmp_path / "mine.csv").write_text("\n".join(["number,tags", *rows]) + "\n")
+    options = {
+        "compare": ["--methods", "bce", "plm", "--seeds", "1", "--jobs", "1"],
+        "train": ["--out", "run"],
+    }
+    arguments = ["mine.csv", "--label-column", "tags", "--separator", ";", "--epochs", "1", *options[command]]
+    assert main(["data", *arguments[:5], "--format", "json"]) == 0
+    expected = json.loads(capsys.readouterr().out)["notes"]
+    assert any("unknown and count nowhere" in note for note in expected)
+    assert main([command, *arguments]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    said = [line.removeprefix("note: ") for line in lines]
+    assert [note for note in said if note in expected] == expected
+    folder = "run" if command == "train" else "tailmask-compare-mine/runs/bce_seed=0"
+    assert json.loads((tmp_path / folder / "run.json").read_text())["notes"][: len(expected)] == expected

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -53,13 +53,14 @@ def data(
         width = max(map(len, NAMED))
         print("\n".join(f"{name:<{width}}  {named.help}" for name, named in NAMED.items()))
         return
+    from tailmask.data.notes import data_notes
     from tailmask.data.statistics import summarize
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a note says the same
         dataset = load(name_or_path, options)
     statistics = {name: summarize(split, dataset.classes) for name, split in dataset.splits.items()}
-    notes = list(_notes(dataset, statistics))
+    notes = list(data_notes(dataset))
     if plot is not None:
         from tailmask.data.pictures import draw_pictures
 
@@ -68,19 +69,6 @@ def data(
         _print_json(dataset, statistics, notes)
     else:
         _print_tables(dataset, statistics, notes)
-
-
-def _notes(dataset: Dataset, statistics: Mapping[str, Statistics]) -> Iterator[str]:
-    yield from dataset.notes
-    for name, split in statistics.items():
-        if split.without_positives:
-            yield f"{name} has no positive sample of {listing(split.without_positives)}"
-        if split.without_negatives:
-            yield f"{name} has no negative sample of {listing(split.without_negatives)}"
-        unknown = sum(split.unknown)
-        if unknown:
-            share = unknown / (split.num_samples * len(split.classes))
-            yield f"{unknown} labels of {name} ({share:.2%}) are unknown and count nowhere"
 
 
 def _print_json(dataset: Dataset, statistics: Mapping[str, Statistics], notes: list[str]) -> None:

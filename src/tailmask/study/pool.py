@@ -159,7 +159,7 @@ class Pool:
         ]
 
     def _keep_note(self, _: int, event: dict[str, Any]) -> None:
-        if event["event"] == "note":
+        if event["event"] == "note" and event["text"] not in self._notes:
             self._notes.append(event["text"])
 
     def _dispatch(

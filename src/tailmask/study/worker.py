@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tailmask.data.dataset import Dataset
+from tailmask.data.notes import data_notes
 from tailmask.errors import explain
 from tailmask.study.facts import DataError, DataFacts, load_data
 from tailmask.study.plan import Setting
@@ -66,7 +67,7 @@ class _Tasks:
     def do(self, task: dict[str, Any], emit: Emit) -> dict[str, Any]:
         setting = Setting.from_json(task["setting"])
         if task["kind"] == "check":
-            return self._check(setting, task["runs"])
+            return self._check(setting, task["runs"], emit)
         train(
             setting.config(task["method"], task["seed"]),
             Path(task["folder"]),
@@ -76,8 +77,10 @@ class _Tasks:
         )
         return {}
 
-    def _check(self, setting: Setting, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    def _check(self, setting: Setting, runs: list[dict[str, Any]], emit: Emit) -> dict[str, Any]:
         dataset = self._load(setting)
+        for note in data_notes(dataset):
+            emit({"event": "note", "text": note})
         fitting: set[str] = set()
         for run in runs:
             config = setting.config(run["method"], run["seed"])

@@ -11,6 +11,7 @@ from torch import nn
 
 from tailmask.data import load
 from tailmask.data.dataset import Dataset
+from tailmask.data.notes import data_notes
 from tailmask.errors import UserError, listing
 from tailmask.method import build_objective
 from tailmask.method.seeds import derive
@@ -78,7 +79,7 @@ def train(
     with quiet():
         module = build_module(config, dataset, world_size=placement.world_size)
     record = describe(config, dataset, world_size=placement.world_size)
-    record["notes"] += module.objective.notes
+    record["notes"] += [note for note in module.objective.notes if note not in record["notes"]]
     if check_folder(folder, record["determines"]).is_complete:
         remove_checkpoints(folder)
         return Run(folder)
@@ -146,7 +147,7 @@ def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[st
         "classes": list(dataset.classes),
         "single_label": dataset.single_label,
         "train_counts": dataset.train.counts().tolist(),
-        "notes": list(dataset.notes),
+        "notes": list(data_notes(dataset)),
     }
 
 
@@ -190,7 +191,7 @@ def _train(
         restore_history(folder / "history.jsonl", lines)
         begin_session(folder, record, epochs_done=done, threads=torch.get_num_threads())
     if progress is not None:
-        for note in module.objective.notes:
+        for note in record["notes"]:
             progress.note(note)
         if path is not None:
             progress.note(f"resuming after epoch {done} of {config.recipe.schedule.epochs}")
