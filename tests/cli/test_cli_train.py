@@ -218,3 +218,17 @@ def test_warnings_become_notes(capsys) -> None:
 
 def test_progress_can_be_handed_to_another_process() -> None:
     assert pickle.loads(pickle.dumps(RunProgress("a"))).title == "a"
+
+
+def test_a_file_that_has_changed_is_named_and_not_its_digests(tmp_path: Path, capsys) -> None:
+    rows = [f"{row % 7},{row % 2},{row % 3 % 2}" for row in range(60)]
+    path, out = tmp_path / "mine.csv", tmp_path / "run"
+    command = [str(path), "--labels", "tag_*", "--epochs", "1", "--threads", "1", "--out", str(out)]
+    path.write_text("\n".join(["number,tag_a,tag_b", *rows]))
+    assert main(["train", *command]) == 0
+    path.write_text("\n".join(["number,tag_a,tag_b", *rows[1:]]))
+    capsys.readouterr()
+    assert refused(capsys, *command) == (
+        f"{out} holds another run, which differs in the contents of mine.csv: "
+        "choose another folder with --out"
+    )

@@ -180,7 +180,15 @@ def differences(there: dict[str, Any], asked: dict[str, Any], *, path: str = "")
 
     >>> differences({"seed": 0, "recipe": {"lr": 0.1}}, {"seed": 1, "recipe": {"lr": 0.1}})
     ['seed (0 there, 1 asked for)']
+    >>> differences({"file": "a.csv", "sha256": "1f", "rows": "3b"}, {"file": "a.csv", "sha256": "2e"})
+    ['the contents of a.csv']
     """
+    if (
+        "file" in there
+        and there.get("file") == asked.get("file")
+        and there.get("sha256") != asked.get("sha256")
+    ):
+        return [f"the contents of {there['file']}"]  # whatever follows from them
     found: list[str] = []
     for name in sorted(there.keys() | asked.keys()):
         old, new = there.get(name), asked.get(name)
@@ -188,7 +196,7 @@ def differences(there: dict[str, Any], asked: dict[str, Any], *, path: str = "")
             found += differences(old, new, path=f"{path}{name}.")
         elif old != new:
             found.append(f"{path}{name} ({_short(old)} there, {_short(new)} asked for)")
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _short(value: Any) -> str:
