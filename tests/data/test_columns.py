@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
 
 from tailmask.data import DataOptions, Dataset, load
 from tailmask.errors import UserError
@@ -133,6 +134,38 @@ def test_many_columns_share_their_notes(tmp_path: Path) -> None:
     empty = [note for note in notes(read(wide, tmp_path)) if "empty cells" in note]
     assert empty[0].startswith("each of 31 columns (age, x0, x1, x2, x3 and 26 more) has empty cells")
     assert len(empty) == 2
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_image_files_in_a_column_of_another_name(tmp_path: Path, step: int) -> None:
+    files = pl.Series("file", [None, *(f"photos/{i // step}.{'jpg' if i % 2 else 'PNG'}" for i in range(59))])
+    dataset = read(table().with_columns(files), tmp_path)
+    told = [note for note in notes(dataset) if "'file'" in note and "empty" not in note]
+    hint = "looks like image files: call the column `path` to learn from them"
+    left_out = "is left out: no value of it occurs twice; it " if step == 1 else ""
+    assert told == [f"column 'file' {left_out}{hint}"]
+    if step == 1:
+        with pytest.raises(
+            UserError, match=r"nothing to learn from: .*file looks like image files: call the"
+        ):
+            read(pl.DataFrame([files, table()["tag_a"]]), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["Path", "PATH", " path"])
+def test_the_column_of_image_files_in_any_case(tmp_path: Path, name: str) -> None:
+    from PIL import Image
+
+    for i in range(20):
+        Image.new("RGB", (4, 4), (i, 0, 0)).save(tmp_path / f"{i}.png")
+    frame = pl.DataFrame({name: [f"{i}.png" for i in range(20)], "tag_a": [0, 1] * 10})
+    dataset = read(frame, tmp_path)
+    assert dataset.shape == (3, 4, 4)
+    frame.drop("tag_a").write_csv(tmp_path / "new.csv")
+    assert sum(len(batch) for batch in dataset.encoder.batches(tmp_path / "new.csv", 8)) == 20
+    doubled = frame.with_columns(path=pl.lit("0.png")) if name == "Path" else frame
+    doubled.write_csv(tmp_path / "new.csv")
+    batch = next(iter(dataset.encoder.batches(tmp_path / "new.csv", 20)))
+    assert torch.equal(batch[0], batch[19]) == (name == "Path"), "`path` itself comes first"
 
 
 def test_columns_beside_images_are_passed_over_with_a_note(tmp_path: Path) -> None:

@@ -217,6 +217,8 @@ def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
     [
         ("x,y\n1,2\n", {}, "which columns of .*a.csv are labels\\? name them with --labels"),
         ("x,tag_a\n1,2\n", {"labels": "tg_*"}, "has no column 'tg_\\*': did you mean 'tag_a'"),
+        ("x, tag_a\n1, 2\n", {"labels": "tag_*"}, "has ' 2' for class 'tag_a' in row 1"),
+        ("x,tag_a, tag_a\n1,0,1\n", {"labels": "tag_a"}, "column twice: tag_a; give"),
         ("x,tag_a\n1,2\n", {"label_column": "tag_"}, "has no column 'tag_': did you mean 'tag_a'\\?"),
         ("x,tag_a\n1,2\n", {"labels": "tag_a"}, "has 2 for class 'tag_a' in row 1"),
         ("x,tag_a\n1,ja\n", {"labels": "tag_a"}, "has 'ja' for class 'tag_a' in row 1: .* yes and no"),

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tailmask.data.columns import EMPTY, NO_VALUE_TWICE, ColumnUse
+from tailmask.data.image_files import SUFFIXES
 from tailmask.data.numerals import PLAIN_NUMBERS, near_numbers
 from tailmask.errors import listing
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     from tailmask.data.table_encoder import Column, TableEncoder
 
-__all__ = ["column_notes"]
+__all__ = ["IMAGES", "column_notes", "holds_images"]
+
+IMAGES = "looks like image files: call the column `path` to learn from them"
 
 # Of more columns than this, one note says what is true of all of them.
 MOST_NOTES = 5
@@ -28,6 +31,7 @@ LEAST_ROWS = 10
 
 _IDENTIFIER = re.compile(r"(^|[\W_])(?i:id|key|index|number|nr|no|row|uuid)$|[a-z]I[dD]$")
 _DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?$|^\d{1,2}:\d{2}(:[\d.]+)?$"
+_IMAGE = rf"(?i)\w({'|'.join(map(re.escape, SUFFIXES))})$"
 _EMPTY = {
     "number": "taken as its mean",
     "boolean": "taken as its mean",
@@ -38,12 +42,15 @@ _EMPTY = {
 
 def column_notes(frame: pl.DataFrame, encoder: TableEncoder, uses: Sequence[ColumnUse]) -> list[str]:
     """What a user should know about the columns, one sentence each."""
-    return [*_left_out(uses), *_empty_cells(uses), *_mistakes(frame, encoder, uses)]
+    return [*_left_out(frame, uses), *_empty_cells(uses), *_mistakes(frame, encoder, uses)]
 
 
-def _left_out(uses: Sequence[ColumnUse]) -> Iterator[str]:
+def _left_out(frame: pl.DataFrame, uses: Sequence[ColumnUse]) -> Iterator[str]:
     unused = [use.name for use in uses if use.detail == NO_VALUE_TWICE]
-    yield from _of_each(unused, f"is left out: {NO_VALUE_TWICE} (is it a --text?)")
+    images = [name for name in unused if holds_images(frame[name])]
+    others = [name for name in unused if name not in images]
+    yield from _of_each(images, f"is left out: {NO_VALUE_TWICE}; it {IMAGES}")
+    yield from _of_each(others, f"is left out: {NO_VALUE_TWICE} (is it a --text?)")
     yield from _of_each([use.name for use in uses if use.detail == EMPTY], f"is left out: {EMPTY}")
 
 
@@ -90,11 +97,13 @@ def _mistakes(frame: pl.DataFrame, encoder: TableEncoder, uses: Sequence[ColumnU
         yield from _of_each(list(near), f"{sentence} {PLAIN_NUMBERS}")
     else:
         yield from (f"column {name!r} {what}" for name, what in near.items())
+    images = [name for name in of_kind["category"] if holds_images(frame[name])]
+    yield from _of_each(images, IMAGES)
     rare = [
         column.name
         for column in encoder.columns
         if column.kind == "category"
-        and column.name not in (*dates, *near)
+        and column.name not in (*dates, *near, *images)
         and _is_mostly_rare(frame[column.name], column)
     ]
     yield from _of_each(
@@ -135,6 +144,12 @@ def _tells_rows_apart(series: pl.Series) -> bool:
 def _holds_dates(series: pl.Series) -> bool:
     texts = series.drop_nulls().cast(str)
     return len(texts) > 0 and bool(texts.str.contains(_DATE).all())
+
+
+def holds_images(series: pl.Series) -> bool:
+    """Whether all cells of a column are named like image files."""
+    texts = series.drop_nulls().cast(str)
+    return len(texts) > 0 and bool(texts.str.contains(_IMAGE).all())
 
 
 def _is_mostly_rare(series: pl.Series, column: Column) -> bool:

@@ -128,6 +128,7 @@ def _header(path: Path, separator: str, *, header: bool) -> list[str]:
         raise UserError(f"{path} cannot be read as a table ({error})") from error
     if not header:
         return [str(number) for number in range(len(first))]
+    first = [name.strip() for name in first]
     double = [name for name, number in Counter(first).items() if number > 1]
     if double:
         hint = "give each column of the first line its own name"

@@ -20,7 +20,17 @@ from tailmask.data.labels import Labels, labels_from_tags, read_classes
 from tailmask.data.options import DataOptions
 from tailmask.errors import UserError
 
-__all__ = ["MEAN", "STD", "FileRows", "file_rows", "is_list", "listed_images", "read_list", "read_list_lines"]
+__all__ = [
+    "MEAN",
+    "STD",
+    "FileRows",
+    "file_rows",
+    "is_list",
+    "listed_images",
+    "path_column",
+    "read_list",
+    "read_list_lines",
+]
 
 # Of ImageNet's images, as usual for photographs.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -123,6 +133,16 @@ def is_list(path: Path) -> bool:
     return path.suffix.lower() in (".txt", *TABLES)
 
 
+def path_column(columns: Sequence[str]) -> str | None:
+    """The column that names image files: `path`, in whichever case.
+
+    >>> path_column(["Path", "cat", "dog"])
+    'Path'
+    """
+    found = [name for name in columns if name.lower() == "path"]
+    return "path" if "path" in found else next(iter(found), None)
+
+
 def listed_images(path: Path, folder: Path | None = None) -> list[Path]:
     """The image files to predict for: those in a folder, one file, or those that a manifest or list names.
 
@@ -139,9 +159,10 @@ def listed_images(path: Path, folder: Path | None = None) -> list[Path]:
         names, _ = read_list_lines(path)
     elif path.suffix.lower() in TABLES:
         frame = read_frame(path)
-        if "path" not in frame.columns:
+        column = path_column(frame.columns)
+        if column is None:
             raise UserError(f"{path} has no column 'path' that names the images")
-        names = frame["path"].cast(str).fill_null("").to_list()
+        names = frame[column].cast(str).fill_null("").to_list()
     else:
         raise UserError(f"{path} must be an image, a folder or list of images, or an .npz file with images")
     folder = folder or path.parent

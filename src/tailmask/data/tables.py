@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tailmask.data.column_notes import column_notes
+from tailmask.data.column_notes import IMAGES, column_notes, holds_images
 from tailmask.data.columns import ColumnUse, column_uses
 from tailmask.data.frames import matching_columns, read_frame
 from tailmask.data.labels import Labels, labels_from_matrix, labels_from_tags, read_classes
-from tailmask.data.manifest import FileRows, file_rows
+from tailmask.data.manifest import FileRows, file_rows, path_column
 from tailmask.data.numerals import bare_cells, with_numbers
 from tailmask.data.options import DataOptions
 from tailmask.data.table_encoder import TableEncoder, fit_column
@@ -52,9 +52,11 @@ class TableRows:
         columns = [column for name in filled if (column := fit_column(rows[name])).width]
         columns.sort(key=lambda column: column.kind == "category")  # numbers first, otherwise as they stand
         if not columns and not self.text:
+            images = [name for name in self.columns if holds_images(self.frame[name])]
+            hint = f"{images[0]} {IMAGES}" if images else "is one of them a --text?"
             raise UserError(
                 f"{self.path} has nothing to learn from: no value of {listing(self.columns)} occurs twice "
-                "(is one of them a --text?)"
+                f"({hint})"
             )
         return TableEncoder(tuple(columns), self.text, options.text_buckets, not options.no_header)
 
@@ -93,12 +95,13 @@ def read_table(
     dropped = matching_columns(options.drop, frame.columns, path, required=required) if options.drop else []
     labels, label_columns = _labels(frame.drop(dropped), path, options)
     others = [name for name in frame.columns if name not in (*label_columns, *dropped)]
-    if "path" in others and options.text is None and options.features is None:
-        others.remove("path")
+    images = path_column(others)
+    if images is not None and options.text is None and options.features is None:
+        others.remove(images)
         if others:
             note = f"images are learned from, and no other column: {listing(others)} is passed over"
             labels = replace(labels, notes=(*labels.notes, note))
-        return file_rows(path, frame["path"].cast(str).fill_null("").to_list(), options), labels
+        return file_rows(path, frame[images].cast(str).fill_null("").to_list(), options), labels
     text = matching_columns(options.text, others, path) if options.text else []
     features = others if options.features is None else matching_columns(options.features, others, path)
     features = [name for name in features if name not in text]
