@@ -48,10 +48,8 @@ def verdict(comparison: Comparison) -> Verdict:
         return Verdict("nothing", (f"{text}: train both with the same seeds.",))
     outcome, sentence = _finding(comparison, lead, whole, tail)
     sentences = [sentence, *_untested(comparison)]
-    base_row, lead_row = comparison.row(base, "f1"), comparison.row(lead, "f1")
-    if base_row is not None and lead_row is not None and base_row.mean == lead_row.mean == 0:
-        sentences.append("At a threshold of 0.5 neither gets a single label right: train for more epochs.")
     if not comparison.single_label:
+        sentences += _untrained(comparison, lead)
         sentences += _against_thresholds(comparison, lead, gained=outcome in ("helped", "mixed"))
         sentences += _ranking(comparison, lead)
     sentences += _others(comparison, lead, whole_name)
@@ -139,6 +137,13 @@ def _untested(comparison: Comparison) -> list[str]:
     return [
         f"Without a test sample, and so {meaning}: {len(absent)} of {len(comparison.classes)} classes{among}."
     ]
+
+
+def _untrained(comparison: Comparison, lead: str) -> list[str]:
+    rows = [comparison.row(method, "f1") for method in (comparison.baseline, lead)]
+    if any(row is None or row.mean > 0 for row in rows):
+        return []
+    return ["At a threshold of 0.5 neither gets a single label right: train for more epochs."]
 
 
 def _against_thresholds(comparison: Comparison, lead: str, *, gained: bool) -> list[str]:
