@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, time
 from pathlib import Path
 
 import polars as pl
@@ -101,6 +102,7 @@ def test_numbers_that_only_tell_rows_apart(tmp_path: Path, name: str, numbers: r
         (["2024-02-03", "2023-12-24T10:00:00", None], True),
         (["3.2.2024", "24.12.2023", "1/2/2024"], True),
         (["10:30", "23:15:01", "0:00"], True),
+        (["01.01.24", "24.12.23", "1/2/99"], True),
         (["2024-02-03", "soon", "later"], False),
         (["1.2.3", "1.2.4", "2.0.0"], False),
     ],
@@ -108,6 +110,29 @@ def test_numbers_that_only_tell_rows_apart(tmp_path: Path, name: str, numbers: r
 def test_dates_that_are_read_as_categories(tmp_path: Path, values: list, is_told: bool) -> None:
     dataset = read(table().with_columns(pl.Series("when", values * 20)), tmp_path)
     assert any(note.startswith("column 'when' holds dates or times") for note in notes(dataset)) == is_told
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([date(2024, 2, 3), date(2023, 12, 24), None], "2024-02-03"),
+        ([datetime(2024, 2, 3, 10, 30), datetime(2023, 12, 24), None], "2024-02-03 10:30:00.000000"),
+        ([time(10, 30), time(23, 15, 1), None], "10:30:00"),
+    ],
+)
+def test_dates_in_parquet_are_taken_as_those_in_text(tmp_path: Path, values: list, text: str) -> None:
+    frame = table().with_columns(pl.Series("when", values * 20))
+    frame.write_parquet(tmp_path / "a.parquet")
+    frame.write_csv(tmp_path / "a.csv")
+    options = DataOptions(labels="tag_*", test_file=tmp_path / "a.parquet")
+    dataset = load(tmp_path / "a.parquet", options)
+    assert any(note.startswith("column 'when' holds dates or times") for note in notes(dataset))
+    (when,) = [column for column in dataset.encoder.columns if column.name == "when"]
+    assert (len(when.values), when.values[-1 if text[0] == "2" else 0]) == (2, text)
+    new = torch.cat(list(dataset.encoder.batches(tmp_path / "a.parquet", 64)))
+    assert torch.equal(new, dataset.test.inputs)
+    if isinstance(values[0], date) and not isinstance(values[0], datetime):
+        assert torch.equal(torch.cat(list(dataset.encoder.batches(tmp_path / "a.csv", 64))), new)
 
 
 def test_labels_that_are_learned_from(tmp_path: Path) -> None:

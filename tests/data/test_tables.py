@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -257,9 +258,14 @@ def test_a_cut_parquet_file(tmp_path: Path) -> None:
 
 
 def test_columns_that_are_neither_numbers_nor_text(tmp_path: Path) -> None:
-    table = frame().with_columns(pl.lit([1, 2]).alias("pair"))
-    with pytest.raises(UserError, match="column 'pair' holds List"):
-        load(save(table, tmp_path / "a.parquet"), DataOptions(labels="tag_*"))
+    for cell in ([1, 2], {"a": 1}, timedelta(days=1)):
+        table = frame().with_columns(pl.Series("pair", [cell] * 80))
+        with pytest.raises(UserError, match=r"column 'pair' holds .*: leave it out with --drop 'pair'$"):
+            load(save(table, tmp_path / "a.parquet"), DataOptions(labels="tag_*"))
+        assert (
+            load(tmp_path / "a.parquet", DataOptions(labels="tag_*", drop="pair")).columns[-1].use
+            == "left out"
+        )
 
 
 def test_a_test_file_with_other_types(tmp_path: Path) -> None:

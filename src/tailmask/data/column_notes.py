@@ -30,7 +30,10 @@ MOST_NOTES = 5
 LEAST_ROWS = 10
 
 _IDENTIFIER = re.compile(r"(^|[\W_])(?i:id|key|index|number|nr|no|row|uuid)$|[a-z]I[dD]$")
-_DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?$|^\d{1,2}:\d{2}(:[\d.]+)?$"
+_DATE = (
+    r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
+    r"|^\d{1,2}:\d{2}(:[\d.]+)?$"
+)
 _IMAGE = rf"(?i)\w({'|'.join(map(re.escape, SUFFIXES))})$"
 _EMPTY = {
     "number": "taken as its mean",

@@ -24,9 +24,14 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 def read_frame(path: Path, *, header: bool = True, types: Mapping[str, Any] | None = None) -> pl.DataFrame:
-    """A whole table; `types` are those that some columns must have, as they had them in the training file."""
+    """A whole table, dates and times in it as text, as a CSV file has them.
+
+    `types` are those that some columns must have, as they had them in the training file.
+    """
+    polars = require("polars", extra="tables")
     with _sentence(path):
         frame: pl.DataFrame = _scan(path, header=header, types=types).collect()
+        frame = frame.with_columns(polars.col(polars.Date, polars.Datetime, polars.Time).cast(polars.String))
     if frame.height == 0:
         raise UserError(f"{path} has no rows")
     return frame

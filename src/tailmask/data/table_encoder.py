@@ -159,7 +159,8 @@ def fit_column(series: pl.Series) -> Column:
         return Column(series.name, "number" if kind.is_numeric() else "boolean", mean, scale or 1.0)
     if kind.base_type().__name__ not in ("String", "Categorical", "Enum", "Null"):
         raise UserError(
-            f"the column {series.name!r} holds {kind}, neither numbers nor text: leave it out with --features"
+            f"the column {series.name!r} holds values of the type {kind.base_type().__name__}, neither "
+            f"numbers nor text: leave it out with --drop {series.name!r}"
         )
     text = series.cast(require("polars", extra="tables").String)
     counts = text.drop_nulls().value_counts().rows()
