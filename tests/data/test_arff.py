@@ -148,7 +148,10 @@ def test_official_files_are_found(tmp_path: Path) -> None:
     assert load(train, DataOptions(validation=0)).source["splits"]["test"]["file"] == "set-test.arff"
     write(tmp_path, "other-train", SPARSE)
     write(tmp_path, "other-test", SPARSE)
-    with pytest.raises(UserError, match="without one pair of train and test"):
+    with pytest.raises(
+        UserError,
+        match=r"without one pair of train and test .*: name a file in it, or for images a .csv file with",
+    ):
         load(tmp_path)
 
 

@@ -91,6 +91,14 @@ def test_bad_coco_files(tmp_path: Path, content: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_a_list_of_records_is_no_coco_file(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"x": 1, "labels": ["a"]}]')
+    with pytest.raises(
+        UserError, match=r"a\.json is not a whole file in COCO's format \(.* a \.jsonl file, one a line"
+    ):
+        load(tmp_path / "a.json")
+
+
 def test_duplicate_coco_categories(tmp_path: Path) -> None:
     categories = [{"id": 1, "name": "a"}, {"id": 2, "name": "a"}]
     content = {"images": [{"id": 1, "file_name": "x"}], "annotations": [], "categories": categories}
@@ -153,3 +161,9 @@ def test_plain_list(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("\n \n")
     with pytest.raises(UserError, match="lists no images"):
         load(tmp_path / "empty.txt")
+
+
+def test_a_list_of_zeros_and_ones_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("a.png 1 0 2\nb.png 0 1 0\n")
+    with pytest.raises(UserError, match=r"list\.txt names the class 0 twice for b\.png: .* 1\.jpg 3 17"):
+        load(tmp_path / "list.txt")

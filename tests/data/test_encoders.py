@@ -99,6 +99,14 @@ def test_only_columns_that_are_used_are_asked_for(tmp_path: Path) -> None:
     assert Encoder.from_json(json.loads(json.dumps(earlier))) == encoder
 
 
+def test_arrays_for_a_model_of_tables(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,l\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
+    np.savez(tmp_path / "new.npz", X=np.zeros((3, 1)))
+    encoder = load(tmp_path / "a.csv", DataOptions(labels="l")).encoder
+    with pytest.raises(UserError, match=r"must be a table \(\.csv, .*\), as the model was trained on one"):
+        everything(encoder, tmp_path / "new.npz")
+
+
 def test_cells_that_are_no_numbers(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,l\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
     encoder = load(tmp_path / "a.csv", DataOptions(labels="l")).encoder

@@ -232,6 +232,13 @@ def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
         ("x;tag_a\n1;0\n", {"labels": "tag_a"}, "separated by semicolons"),
         ("x,tag_a\ninf,0\n1,1\n2,0\n3,1\n4,0\n" * 1, {"labels": "tag_a"}, "infinite numbers"),
         ("x,tags\n1,a;b\n2,b;c\n", {"label_column": "tags"}, "have ';': name .* --separator ';'"),
+        ("x,tag_a\n1,1\n2,\n", {"labels": "tag_a"}, "has empty cells or NaN but no 0"),
+        (
+            "x,h\n" + "".join(f"{i},{i * 7 % 29 / 10}\n" for i in range(30)),
+            {"label_column": "h"},
+            "has 29 different labels in 30 rows: is 'h' a label\\?",
+        ),
+        ("x,h\n1,a\n2,b\n3,c\n", {"label_column": "h"}, "3 samples are too few to hold out"),
         ("x,tag_a\n1,0\n", {"labels": "tag_a", "text": "words"}, "has no column 'words'"),
     ],
 )

@@ -81,6 +81,8 @@ def read_instances(path: Path) -> tuple[list[str], Labels]:
         classes = [str(category["name"]) for category in categories]
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"[:120]
+        if isinstance(error, AssertionError):  # of pycocotools, for what is no object
+            reason = "it holds no object; records of a table are read from a .jsonl file, one a line"
         raise UserError(f"{path} is not a whole file in COCO's format ({reason})") from error
     pairs = np.array(objects, dtype=np.int64).reshape(-1, 2)
     targets = labels_from_pairs(pairs[:, 0], pairs[:, 1], (len(names), len(classes)))

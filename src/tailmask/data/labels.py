@@ -135,7 +135,8 @@ def labels_from_matrix(
             "labels are 0 or 1, and −1 or NaN where they are not known"
         )
     if (targets == -1).any() and not (targets == 0).any():
-        raise UserError(f"{where} has −1 but no 0: −1 means unknown, write 0 for labels that are absent")
+        what, means = ("−1", "−1 means") if (values == -1).any() else ("empty cells or NaN", "they mean")
+        raise UserError(f"{where} has {what} but no 0: {means} unknown, write 0 for labels that are absent")
     return Labels(classes, torch.from_numpy(targets))
 
 

@@ -103,6 +103,13 @@ def file_rows(path: Path, names: Sequence[str], options: DataOptions) -> FileRow
 def read_list(path: Path, options: DataOptions) -> tuple[FileRows, Labels]:
     """Images and labels from lines like `train/1.jpg 3 17` or `1.jpg, 3 17`: a path and class numbers."""
     names, tags = read_list_lines(path)
+    for name, line in zip(names, tags, strict=True):
+        if len(set(line)) < len(line):
+            double = next(tag for tag in line if line.count(tag) > 1)
+            raise UserError(
+                f"{path} names the class {double} twice for {name}: behind an image stand the numbers or "
+                "names of its classes, such as 1.jpg 3 17, and not a 0 or 1 for each"
+            )
     classes = None if options.classes is None else read_classes(options.classes)
     return file_rows(path, names, options), labels_from_tags(tags, path, classes=classes)
 

@@ -29,6 +29,9 @@ __all__ = ["VALIDATION_SHARE", "Rows", "load_file"]
 KINDS = (*TABLES, ".npz", ".arff", ".json", ".txt")
 TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
 
+# In fewer rows than this, that labels occur just once says nothing of them.
+LEAST_ROWS = 10
+
 
 class Rows(Protocol):
     """Samples as they were read, which fit an encoder and are encoded by it."""
@@ -147,7 +150,8 @@ def _official_files(path: Path) -> tuple[Path, Path | None]:
     pairs = [(train, test) for train, test in pairs if test is not None]
     if len(pairs) != 1:
         raise UserError(
-            f"{path} is a folder without one pair of train and test .arff files: name a file in it"
+            f"{path} is a folder without one pair of train and test .arff files: name a file in it, or for "
+            "images a .csv file with their paths in a column `path` and their labels beside it"
         )
     return pairs[0]
 
@@ -174,6 +178,7 @@ def _split_off(parts: dict[str, _Part], options: DataOptions) -> dict[str, _Part
     for name, share in _shares(parts, options).items():
         train = parts["train"]
         of_rest = share * number / len(train.index)  # shares are of all rows
+        _check_labels(train, options)
         kept, held_out = stratified(train.labels.take(train.index), of_rest, options.data_seed)
         parts = {
             **parts,
@@ -181,6 +186,17 @@ def _split_off(parts: dict[str, _Part], options: DataOptions) -> dict[str, _Part
             name: replace(train, index=train.index[held_out]),
         }
     return parts
+
+
+def _check_labels(part: _Part, options: DataOptions) -> None:
+    """An error where most rows have a label that no other row has, so that no split can show it twice."""
+    labels, number = part.labels, len(part.labels.classes)
+    if not labels.open or len(labels) < LEAST_ROWS or 2 * number <= len(labels):
+        return
+    positives = int((labels.targets == 1).sum())
+    if positives <= len(labels) and positives < 2 * number:
+        hint = "are they labels?" if options.label_column is None else f"is {options.label_column!r} a label?"
+        raise UserError(f"{part.path} has {number} different labels in {len(labels)} rows: {hint}")
 
 
 def _shares(parts: Mapping[str, _Part], options: DataOptions) -> dict[str, float]:

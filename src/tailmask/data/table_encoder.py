@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmask.data.encoders import Encoder
-from tailmask.data.frames import frame_pieces
+from tailmask.data.frames import TABLES, frame_pieces
 from tailmask.errors import UserError, require
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ class TableEncoder(Encoder):
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
         """Inputs (B, F) of a table with the columns of the training file; others are passed over."""
         polars = require("polars", extra="tables")
+        if path.suffix.lower() not in TABLES:
+            raise UserError(f"{path} must be a table ({', '.join(TABLES)}), as the model was trained on one")
         types = {"number": polars.Float64, "boolean": polars.Boolean, "category": polars.String}
         wanted = {column.name: types[column.kind] for column in self.columns}
         wanted |= dict.fromkeys(self.text, polars.String)
