@@ -120,6 +120,7 @@ def test_an_empty_column_of_numbers_is_left_out(tmp_path: Path) -> None:
             ["1,5" if i % 9 else "none of it" for i in range(60)],
             "in 88 % of its cells, but also 'none of it', and",
         ),
+        (["3" if i % 5 else "many" for i in range(60)], "in 80 % of its cells, but also 'many', and"),
         ([f"1.{i % 3}.{i % 2}" for i in range(60)], None),
         (["3" if i % 3 else "many" for i in range(60)], None),
         ([f"24.12.{i % 7:02}" for i in range(60)], None),
