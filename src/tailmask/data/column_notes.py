@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tailmask.data.columns import EMPTY, NO_VALUE_TWICE, ColumnUse
 from tailmask.data.image_files import SUFFIXES
 from tailmask.data.numerals import PLAIN_NUMBERS, near_numbers
-from tailmask.errors import listing, require
+from tailmask.errors import listing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -152,7 +152,8 @@ def _holds_dates(series: pl.Series) -> bool:
 def holds_images(series: pl.Series) -> bool:
     """Whether all cells of a column are named like image files.
 
-    >>> holds_images(require("polars", extra="tables").Series(["cats/1.JPG", None, "2.png"]))
+    >>> import polars
+    >>> holds_images(polars.Series(["cats/1.JPG", None, "2.png"]))
     True
     """
     texts = series.drop_nulls().cast(str)
