@@ -65,6 +65,13 @@ def test_a_test_file_may_have_marks_and_fractions_where_training_has_whole_numbe
         read([str(i % 6) for i in range(60)], tmp_path / "a.csv", **options)
 
 
+def test_a_test_file_follows_training_in_what_is_a_category(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,l\n1,0\nNA,1\n")
+    options = {"test_file": tmp_path / "t.csv", "validation": 0}
+    dataset = read([("1", "2", "many")[i % 3] for i in range(60)], tmp_path / "a.csv", **options)
+    assert dataset.test.inputs.tolist() == [[1, 0, 0], [0, 0, 0]]
+
+
 def test_marks_among_words_are_words(tmp_path: Path) -> None:
     dataset = read([("NA", "DE", "-")[i % 3] for i in range(60)], tmp_path / "a.csv")
     assert dataset.encoder.columns[0].values == ("-", "DE", "NA")
