@@ -76,13 +76,11 @@ def _sets(found: dict[str, Comparison]) -> Iterator[str]:
 
 
 def _targets() -> Iterator[str]:
-    """A link to each table and figure of the paper that was made, and to all measures of the same runs."""
+    """A link to each table and figure of the paper that was made, and to comparisons beside them."""
     for path in sorted(HERE.glob("*/*.json")):
         if path.parent.name != "compare":
-            alone = (
-                "All measures of the same runs" if path.stem == "compare" else f"All measures of {path.stem}"
-            )
-            title = result(path.parent.name, path.stem).get("title", alone)
+            found = result(path.parent.name, path.stem)
+            title = found["title"] if "title" in found else f"All measures on {found['comparison']['data']}"
             yield f"- [{title}]({path.relative_to(HERE).with_suffix('.md')}), in `{path.parent.name}`"
 
 
