@@ -70,15 +70,18 @@ def check_targets(targets: Tensor, *, hint: str = "check how the labels are enco
         )
 
 
-def check_probabilities(probabilities: Tensor) -> None:
+def check_probabilities(probabilities: Tensor, *, hint: str = "apply the sigmoid to logits first") -> None:
     """Refuse what does not lie between 0 and 1; waits for the device.
 
     >>> check_probabilities(torch.tensor([2.0, -1.0]))
     Traceback (most recent call last):
     ValueError: probabilities must lie between 0 and 1: apply the sigmoid to logits first
     """
-    if not bool(((probabilities >= 0.0) & (probabilities <= 1.0)).all()):  # NaN is neither
-        raise ValueError("probabilities must lie between 0 and 1: apply the sigmoid to logits first")
+    if not probabilities.numel():
+        return
+    lowest, highest = probabilities.aminmax()  # both NaN if any is, which is in no range
+    if not bool((lowest >= 0.0) & (highest <= 1.0)):
+        raise ValueError(f"probabilities must lie between 0 and 1: {hint}")
 
 
 def require_indices(indices: Tensor) -> None:

@@ -231,24 +231,6 @@ def test_few_labelled_rows_among_many(seed):
         quick(adapt="rate").fit(X, np.where(np.arange(200)[:, None] < 1, Y, -1))
 
 
-def test_a_chunk_without_a_known_label_moves_nothing():
-    X, Y = make_data(100)
-    model = quick().partial_fit(X, Y)
-    before = model.criterion_.target_ratio.clone()
-    model.partial_fit(X, np.full_like(Y, -1))
-    assert torch.equal(model.criterion_.target_ratio, before)
-
-
-def test_ratios_stay_in_their_range_as_data_come_in():
-    X, Y = make_data()
-    model = quick(rate=0.0, ratio_range=(0.5, 2.0))
-    for part in np.array_split(np.arange(len(X)), 4):
-        model.partial_fit(X[part], Y[part])
-        trained_at = torch.from_numpy(model.ratio_curve_[-1])
-        assert bool(((trained_at >= 0.5) & (trained_at <= 2.0)).all())
-        assert bool((model.criterion_.keep < 1).any())
-
-
 def test_the_default_device_has_no_say():
     X, Y = make_data(60)
     options = {"adapt": "rate", "rate": None, "thresholds": "tuned"}

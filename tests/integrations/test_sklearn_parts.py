@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from small_estimator import make_data, quick
 
 
@@ -70,3 +71,21 @@ def test_partial_fit_learns_classes_that_come_later():
         model.partial_fit(X[:2], [0, 7])
     with pytest.raises(ValueError, match="one column a label in all calls"):
         model.partial_fit(X[:2], [[0, 1, 1], [0, 0, 1]])
+
+
+def test_a_chunk_without_a_known_label_moves_nothing():
+    X, Y = make_data(100)
+    model = quick().partial_fit(X, Y)
+    before = model.criterion_.target_ratio.clone()
+    model.partial_fit(X, np.full_like(Y, -1))
+    assert torch.equal(model.criterion_.target_ratio, before)
+
+
+def test_ratios_stay_in_their_range_as_data_come_in():
+    X, Y = make_data()
+    model = quick(rate=0.0, ratio_range=(0.5, 2.0))
+    for part in np.array_split(np.arange(len(X)), 4):
+        model.partial_fit(X[part], Y[part])
+        trained_at = torch.from_numpy(model.ratio_curve_[-1])
+        assert bool(((trained_at >= 0.5) & (trained_at <= 2.0)).all())
+        assert bool((model.criterion_.keep < 1).any())

@@ -54,13 +54,13 @@ def data(
         print("\n".join(f"{name:<{width}}  {named.help}" for name, named in NAMED.items()))
         return
     from tailmask.data.notes import data_notes
-    from tailmask.data.statistics import summarize
+    from tailmask.data.statistics import summaries
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a note says the same
         dataset = load(name_or_path, options)
-    statistics = {name: summarize(split, dataset.classes) for name, split in dataset.splits.items()}
-    notes = list(data_notes(dataset))
+    statistics = summaries(dataset)
+    notes = list(data_notes(dataset, statistics))
     if plot is not None:
         from tailmask.data.pictures import draw_pictures
 

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tailmask.data.dataset import Dataset
+from tailmask.data.statistics import Statistics
 from tailmask.errors import listing
 
 __all__ = ["data_notes"]
 
 
-def data_notes(dataset: Dataset) -> Iterator[str]:
+def data_notes(dataset: Dataset, statistics: Mapping[str, Statistics]) -> Iterator[str]:
     """How the data were taken, and what their splits lack: sentences without a full stop.
 
     >>> from tailmask.data import DataOptions, load
-    >>> list(data_notes(load("digits", DataOptions())))
+    >>> from tailmask.data.statistics import summaries
+    >>> digits = load("digits", DataOptions())
+    >>> list(data_notes(digits, summaries(digits)))
     []
     """
     yield from dataset.notes
-    for name, split in dataset.splits.items():
-        counts = split.counts()  # (2, C)
-        for what, numbers in (("positive", counts[1]), ("negative", counts[0])):
-            missing = [dataset.classes[index] for index in (numbers == 0).nonzero().flatten()]
-            if missing:
-                yield f"{name} has no {what} sample of {listing(missing)}"
-        number = len(split) * len(dataset.classes)
-        unknown = number - int(counts.sum())
+    for name, split in statistics.items():
+        if split.without_positives:
+            yield f"{name} has no positive sample of {listing(split.without_positives)}"
+        if split.without_negatives:
+            yield f"{name} has no negative sample of {listing(split.without_negatives)}"
+        unknown = sum(split.unknown)
         if unknown:
-            yield f"{unknown} labels of {name} ({unknown / number:.2%}) are unknown and count nowhere"
+            share = unknown / (split.num_samples * len(split.classes))
+            yield f"{unknown} labels of {name} ({share:.2%}) are unknown and count nowhere"

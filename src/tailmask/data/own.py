@@ -174,11 +174,12 @@ def _same_classes(parts: dict[str, _Part]) -> dict[str, _Part]:
 
 def _split_off(parts: dict[str, _Part], options: DataOptions) -> dict[str, _Part]:
     """The parts with a test and, unless its share is 0, a validation part, taken from training's rows."""
-    number = len(parts["train"].rows)
-    for name, share in _shares(parts, options).items():
+    number, shares = len(parts["train"].rows), _shares(parts, options)
+    if shares:
+        _check_labels(parts["train"], options)
+    for name, share in shares.items():
         train = parts["train"]
         of_rest = share * number / len(train.index)  # shares are of all rows
-        _check_labels(train, options)
         kept, held_out = stratified(train.labels.take(train.index), of_rest, options.data_seed)
         parts = {
             **parts,

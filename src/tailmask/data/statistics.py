@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tailmask.data.dataset import Split
+from tailmask.data.dataset import Dataset, Split
 
-__all__ = ["Statistics", "co_occurrence", "summarize"]
+__all__ = ["Statistics", "co_occurrence", "summaries", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,11 @@ def summarize(split: Split, classes: Sequence[str]) -> Statistics:
     else:
         unlabelled = int((split.targets.sum(axis=1) == 0).sum())
     return Statistics(tuple(classes), len(split), tuple(positives), tuple(negatives), unlabelled)
+
+
+def summaries(dataset: Dataset) -> dict[str, Statistics]:
+    """Label statistics of all splits, by their names."""
+    return {name: summarize(split, dataset.classes) for name, split in dataset.splits.items()}
 
 
 def co_occurrence(split: Split) -> Tensor:

@@ -90,8 +90,9 @@ class PLMCallback(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Leave the outputs in training unrecorded where those in validation are to move the ratios."""
         criterion = self.criterion
-        if trainer.max_epochs is not None and trainer.max_epochs > 0 and not trainer.fast_dev_run:  # type: ignore[attr-defined]
-            warn_if_idle(criterion, trainer.max_epochs)
+        epochs = None if getattr(trainer, "fast_dev_run", False) else trainer.max_epochs
+        if epochs is not None and epochs > 0:  # −1 is without end
+            warn_if_idle(criterion, epochs)
         if self.statistics == "validation" and criterion.record:
             criterion.record = False
             self._silenced = criterion

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tailmask.losses.base import ElementwiseLoss
-from tailmask.losses.weights import class_vector, numbers, over_classes
+from tailmask.losses.weights import as_float32, class_vector, over_classes
 from tailmask.reduction import Reduction
 
 __all__ = ["BinaryCrossEntropy", "FocalLoss", "focal_loss"]
@@ -98,7 +98,7 @@ class FocalLoss(ElementwiseLoss):
             raise ValueError(f"gamma must be 0 or more, got {gamma:g}")
         self.gamma = gamma
         if alpha is not None:
-            alpha = numbers(alpha, name="alpha")
+            alpha = as_float32(alpha, name="alpha")
             if alpha.ndim > 1 or not bool(((alpha >= 0) & (alpha <= 1)).all()):
                 raise ValueError(f"alpha must lie in [0, 1], a number or of shape (C,), got {alpha}")
         self.register_buffer("alpha", alpha)

@@ -11,9 +11,9 @@ from tailmask.errors import listing
 from tailmask.targets import as_tensor, read_indices
 
 __all__ = [
+    "as_float32",
     "class_balanced_weights",
     "class_vector",
-    "numbers",
     "over_classes",
     "positive_weights",
     "sample_weights",
@@ -77,7 +77,7 @@ def sample_weights(targets: Tensor, class_weights: Tensor) -> Tensor:
     return torch.where(number > 0, total / number, 1.0)
 
 
-def numbers(values: Any, *, name: str) -> Tensor:
+def as_float32(values: Any, *, name: str) -> Tensor:
     """A copy of the values in float32; what comes as no tensor goes to the default device, as a module's."""
     device = values.device if isinstance(values, Tensor) else torch.get_default_device()
     tensor = as_tensor(values, name=name, hint="give a number for each class")
@@ -86,7 +86,7 @@ def numbers(values: Any, *, name: str) -> Tensor:
 
 def class_vector(values: Any, *, name: str) -> Tensor:
     """A copy of the values in float32, which must have shape (C,), be finite and not negative."""
-    vector = numbers(values, name=name)
+    vector = as_float32(values, name=name)
     if vector.ndim != 1:
         raise ValueError(f"{name} must have shape (C,), got {tuple(vector.shape)}")
     strange = vector[~(vector.isfinite() & (vector >= 0))].tolist()

@@ -16,7 +16,7 @@ from tailmask.metrics.ranking import ranking_measures
 from tailmask.metrics.reliability import brier_score, calibration_error
 from tailmask.metrics.report import Report
 from tailmask.metrics.samplewise import exact_match, mean_over_samples, sample_f1
-from tailmask.targets import as_tensor, read_indices
+from tailmask.targets import as_tensor, check_probabilities, read_indices
 
 __all__ = ["Activation", "Evaluation", "averages", "evaluate"]
 
@@ -200,10 +200,7 @@ def _activate(scores: Tensor, activation: Activation) -> tuple[Tensor, Tensor]:
         logarithms = scores.log_softmax(dim=1)
         return logarithms, logarithms.exp()
     if activation == "none":
-        if scores.numel() and not (scores.amin() >= 0.0 and scores.amax() <= 1.0):
-            raise ValueError(
-                "probabilities must lie between 0 and 1: pass activation='sigmoid' or 'softmax' for logits"
-            )
+        check_probabilities(scores, hint="pass activation='sigmoid' or 'softmax' for logits")
         return scores, scores
     raise ValueError(f"activation must be 'sigmoid', 'softmax' or 'none', got {activation!r}")
 

@@ -19,10 +19,11 @@ from typing import Any
 
 from tailmask.data.dataset import Dataset
 from tailmask.data.notes import data_notes
+from tailmask.data.statistics import summaries
 from tailmask.errors import explain
 from tailmask.study.facts import DataError, DataFacts, load_data
 from tailmask.study.plan import Setting
-from tailmask.training.engine import Execution, build_module, describe, train
+from tailmask.training.engine import Execution, build_module, determining, train
 from tailmask.training.folder import check_folder
 
 __all__ = ["main"]
@@ -79,7 +80,7 @@ class _Tasks:
 
     def _check(self, setting: Setting, runs: list[dict[str, Any]], emit: Emit) -> dict[str, Any]:
         dataset = self._load(setting)
-        for note in data_notes(dataset):
+        for note in data_notes(dataset, summaries(dataset)):
             emit({"event": "note", "text": note})
         fitting: set[str] = set()
         for run in runs:
@@ -87,7 +88,7 @@ class _Tasks:
             if config.name not in fitting:
                 build_module(config, dataset)
                 fitting.add(config.name)
-            check_folder(Path(run["folder"]), describe(config, dataset, world_size=1)["determines"])
+            check_folder(Path(run["folder"]), determining(config, dataset, world_size=1))
         return DataFacts.of(dataset).to_json()
 
     def _load(self, setting: Setting) -> Dataset:

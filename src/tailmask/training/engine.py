@@ -12,6 +12,7 @@ from torch import nn
 from tailmask.data import load
 from tailmask.data.dataset import Dataset
 from tailmask.data.notes import data_notes
+from tailmask.data.statistics import summaries
 from tailmask.errors import UserError, listing
 from tailmask.method import build_objective
 from tailmask.method.seeds import derive
@@ -31,7 +32,7 @@ from tailmask.training.results import write_results
 from tailmask.training.run import Run
 from tailmask.training.trainer import build_trainer
 
-__all__ = ["Execution", "build_module", "describe", "train"]
+__all__ = ["Execution", "build_module", "describe", "determining", "train"]
 
 
 @dataclass(frozen=True)
@@ -125,20 +126,25 @@ def build_module(config: RunConfig, dataset: Dataset, *, world_size: int = 1) ->
     )
 
 
-def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:
-    """What run.json says of a run; `determines` is all that its result depends on."""
+def determining(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:
+    """All that the result of a run depends on."""
     values = config.fitted(dataset.shape).to_json()
-    recipe = {name: table for name, table in values["recipe"].items() if name != "method"}
-    determines = {
+    return {
         "data": dataset.source,
         "method": values["method"],
-        "recipe": recipe,
+        "recipe": {name: table for name, table in values["recipe"].items() if name != "method"},
         "seed": values["seed"],
         "precision": values["precision"],
         "compile": values["compile"],
         "world_size": world_size,
     }
-    return values | {
+
+
+def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:
+    """What run.json says of a run."""
+    determines = determining(config, dataset, world_size=world_size)
+    statistics = summaries(dataset)
+    return config.fitted(dataset.shape).to_json() | {
         "format": 1,
         "digest": digest(determines),
         "determines": determines,
@@ -146,8 +152,8 @@ def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[st
         "shape": list(dataset.shape),
         "classes": list(dataset.classes),
         "single_label": dataset.single_label,
-        "train_counts": dataset.train.counts().tolist(),
-        "notes": list(data_notes(dataset)),
+        "train_counts": [list(statistics["train"].negatives), list(statistics["train"].positives)],
+        "notes": list(data_notes(dataset, statistics)),
     }
 
 
