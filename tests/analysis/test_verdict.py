@@ -19,6 +19,7 @@ def constructed(
     differences: Mapping[str, Ends],
     *,
     tuned: Ends | None = None,
+    tuned_tail: Ends | None = None,
     tuned_baseline: float = 60.0,
     against_tuned: Ends | None = None,
     seeds: int = 3,
@@ -40,6 +41,8 @@ def constructed(
         add("plm", metric, ends, base=base)
     if tuned is not None:
         add("plm", "f1", tuned, base=tuned_baseline, decision="tuned thresholds")
+    if tuned_tail is not None:
+        add("plm", "f1_tail", tuned_tail, decision="tuned thresholds")
     if against_tuned is not None:
         mean, low, high = (value / 100 for value in against_tuned)
         found.append(Difference("plm", "default", "tuned thresholds", "f1", mean, low, high, seeds))
@@ -112,6 +115,16 @@ def test_win_is_held_against_what_thresholds_do_for_the_baseline(against: Ends, 
 def test_win_that_tuned_thresholds_turn_around() -> None:
     result = verdict(constructed({"f1": (5.0, 3.0, 7.0)}, tuned=(-2.0, -3.0, -1.0), tuned_baseline=68.0))
     assert "for both, plm is behind in F1 (−2.0 points" in result.text
+
+
+def test_tuned_thresholds_are_also_judged_over_the_rarest_classes() -> None:
+    result = verdict(
+        constructed({"f1": (9.4, 8.0, 10.8)}, tuned=(-0.9, -2.3, 0.4), tuned_tail=(-3.8, -7.1, -0.4))
+    )
+    assert (
+        "plm is not clearly ahead in F1 (−0.9 points, 95 % interval −2.3 to +0.4), and behind over the rarest "
+        "third of the classes (−3.8 points, 95 % interval −7.1 to −0.4)."
+    ) in result.text
 
 
 def test_win_without_validation_says_what_is_not_known() -> None:

@@ -153,7 +153,8 @@ def _against_thresholds(comparison: Comparison, lead: str, *, gained: bool) -> l
     if both is None or plain is None or rival is None:
         missing = f"Whether thresholds tuned on validation would do as much for {base} was not measured."
         return [missing] if gained else []
-    standing = {1: "still ahead", 0: "not clearly ahead", -1: "behind"}[both.effect]
+    tail = comparison.difference(lead, "f1_tail", decision="tuned thresholds", reference="tuned thresholds")
+    rare = "" if tail is None else f", and {_standing(tail, 'over the rarest third of the classes')}"
     against = comparison.difference(lead, "f1", reference="tuned thresholds")
     lesson = {
         -1: ": thresholds alone do more here",
@@ -161,11 +162,15 @@ def _against_thresholds(comparison: Comparison, lead: str, *, gained: bool) -> l
         1: f": {lead} alone does more than thresholds alone",
     }[0 if against is None else against.effect]
     return [
-        f"With thresholds tuned on validation for both, {lead} is {standing} in F1 "
-        f"({points(both.mean)} points, 95 % interval {interval_text(both)}).",
+        f"With thresholds tuned on validation for both, {lead} is {_standing(both, 'in F1')}{rare}.",
         f"{base} with tuned thresholds reaches {points(rival.mean, sign=False)}, {lead} without them "
         f"{points(plain.mean, sign=False)}{lesson}.",
     ]
+
+
+def _standing(difference: Difference, where: str) -> str:
+    place = {1: "still ahead", 0: "not clearly ahead", -1: "behind"}[difference.effect]
+    return f"{place} {where} ({points(difference.mean)} points, 95 % interval {interval_text(difference)})"
 
 
 def _ranking(comparison: Comparison, lead: str) -> list[str]:
