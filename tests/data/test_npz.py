@@ -47,6 +47,24 @@ def test_dense_features_are_standardised_by_the_training_rows(tmp_path: Path) ->
     assert dataset.notes == ("1 values are missing and taken as the mean of their feature",)
 
 
+def test_another_value_of_a_constant_feature_is_not_blown_up(tmp_path: Path) -> None:
+    X = np.column_stack([np.full(60, 0.1), RNG.normal(size=60), np.full(60, np.nan)])
+    np.savez(tmp_path / "a.npz", X=X, Y=labels())
+    np.savez(tmp_path / "t.npz", X=np.array([[0.2, 0.0, 3.0]]), Y=labels(1))
+    dataset = load(tmp_path / "a.npz", DataOptions(test_file=tmp_path / "t.npz"))
+    assert dataset.train.inputs[:, 0].abs().max() < 1e-12
+    assert dataset.test.inputs[0, [0, 2]].tolist() == pytest.approx([0.1, 3.0])
+
+
+def test_sparse_features_are_scaled_by_their_known_values(tmp_path: Path) -> None:
+    X = sparse_features()
+    X.data[:] = 50.0
+    X.data[0] = np.nan
+    np.savez(tmp_path / "a.npz", **csr_parts("X", X), Y=labels())
+    inputs = load(tmp_path / "a.npz", DataOptions(validation=0)).train.inputs
+    assert set(np.unique(inputs.data)) <= {0.0, 1.0}
+
+
 def test_sparse_features_stay_sparse_and_are_scaled(tmp_path: Path) -> None:
     X, Y = sparse_features(), labels()
     np.savez(tmp_path / "a.npz", **csr_parts("X", X), **csr_parts("Y", csr_array(Y)))

@@ -83,7 +83,21 @@ def test_missing_cells_constant_columns_and_new_categories(tmp_path: Path) -> No
     expected = [[-2 / deviation, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1], [2 / deviation, 0, 0, 1]]
     np.testing.assert_allclose(dataset.train.inputs.numpy(), expected, atol=1e-6)
     assert dataset.test.inputs.tolist() == [[0, 0, 0, 0], [0, 0, 0, 0]]
-    assert dataset.notes == ("column 'x' has 1 empty cells, which are taken as its mean",)
+    assert dataset.notes == (
+        "column 'same' is the same in all training rows, so that nothing is learned from it",
+        "column 'x' has 1 empty cells, which are taken as its mean",
+    )
+
+
+@pytest.mark.parametrize("cells", [["0.1"] * 6, ["0.3", "0.30000000000000004"] * 3, ["true"] * 6])
+def test_another_value_in_a_constant_column_is_not_blown_up(tmp_path: Path, cells: list[str]) -> None:
+    rows = "".join(f"{cell},{index},{index % 2}\n" for index, cell in enumerate(cells))
+    (tmp_path / "a.csv").write_text(f"same,x,l\n{rows}")
+    (tmp_path / "t.csv").write_text(f"same,x,l\n{'false' if cells[0] == 'true' else 0.2},1,1\n")
+    options = DataOptions(labels="l", test_file=tmp_path / "t.csv", validation=0)
+    dataset = load(tmp_path / "a.csv", options)
+    assert dataset.train.inputs[:, 0].abs().max() < 1e-12
+    assert dataset.test.inputs[0, 0].item() == pytest.approx({"0.1": 0.1, "0.3": -0.1}.get(cells[0], -1.0))
 
 
 def test_a_column_of_unique_texts_is_left_out_with_a_note(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tailmask.data.constant import is_constant
 from tailmask.data.encoders import Encoder
 from tailmask.data.npz import Npz
 from tailmask.data.options import DataOptions
@@ -40,9 +41,9 @@ class ArrayRows:
         if isinstance(self.values, np.ndarray):
             mean, scale = _moments(self.values, index)
         else:
-            largest = abs(self.values[index]).max(axis=0)
-            mean, scale = None, np.asarray(largest.toarray(), dtype=np.float64).reshape(-1)
-        scale = np.where(scale > 0, scale, 1.0)
+            largest = abs(self.values[index]).nanmax(axis=0)
+            sizes = np.asarray(largest.toarray(), dtype=np.float64).reshape(-1)
+            mean, scale = None, np.where(sizes > 0, sizes, 1.0)
         for each in (mean, scale):
             if each is not None:
                 _check_size(each, self.names)
@@ -56,7 +57,7 @@ class ArrayRows:
             raise UserError("the training and the test file must have the same features in the same order")
         return encoder.encode(self.values[index])
 
-    def notes(self, encoder: ArrayEncoder) -> list[str]:
+    def notes(self, encoder: ArrayEncoder, index: NDArray[np.int64]) -> list[str]:
         """How many values are missing."""
         values = self.values if isinstance(self.values, np.ndarray) else self.values.data
         missing = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
@@ -76,19 +77,26 @@ def _check_size(values: NDArray[Any], names: tuple[str, ...] | None = None) -> N
 def _moments(
     values: NDArray[Any], index: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and deviation of each feature over its known values, from a few rows at a time."""
+    """Mean and deviation of each feature over its known values, from a few rows at a time.
+
+    A constant feature gets a deviation of 1, so that another value in new rows is not blown up.
+    """
     step = max(1, 2**22 // max(values.shape[1], 1))
     pieces = [index[start : start + step] for start in range(0, len(index), step)]
     count, total, squares = (np.zeros(values.shape[1]) for _ in range(3))
+    low, high = (np.full(values.shape[1], end) for end in (np.inf, -np.inf))
     for piece in pieces:
         rows = values[piece]
         count += (~np.isnan(rows)).sum(axis=0)
         total += np.nansum(rows, axis=0, dtype=np.float64)
+        low = np.fmin(low, np.fmin.reduce(rows, axis=0))
+        high = np.fmax(high, np.fmax.reduce(rows, axis=0))
     mean = total / np.maximum(count, 1)
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is told by the result
         for piece in pieces:
             squares += np.nansum(np.square(values[piece] - mean), axis=0)
-    return mean, np.sqrt(squares / np.maximum(count, 1))
+    deviation = np.sqrt(squares / np.maximum(count, 1))
+    return mean, np.where(is_constant(low, high), 1.0, deviation)
 
 
 @dataclass(frozen=True, eq=False)

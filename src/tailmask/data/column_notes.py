@@ -43,9 +43,16 @@ _EMPTY = {
 }
 
 
-def column_notes(frame: pl.DataFrame, encoder: TableEncoder, uses: Sequence[ColumnUse]) -> list[str]:
-    """What a user should know about the columns, one sentence each."""
-    return [*_left_out(frame, uses), *_empty_cells(uses), *_mistakes(frame, encoder, uses)]
+def column_notes(
+    frame: pl.DataFrame, encoder: TableEncoder, uses: Sequence[ColumnUse], *, constant: Sequence[str]
+) -> list[str]:
+    """What a user should know about the columns, one sentence each; training cannot learn from `constant`."""
+    return [
+        *_left_out(frame, uses),
+        *_of_each(constant, "is the same in all training rows, so that nothing is learned from it"),
+        *_empty_cells(uses),
+        *_mistakes(frame, encoder, uses),
+    ]
 
 
 def _left_out(frame: pl.DataFrame, uses: Sequence[ColumnUse]) -> Iterator[str]:

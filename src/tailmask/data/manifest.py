@@ -83,7 +83,7 @@ class FileRows:
         contents = [np.fromfile(self.folder / name, dtype=np.uint8) for name in self.names[::step]]
         return digest(packed(self.names), sizes, *contents)
 
-    def notes(self, encoder: ImageEncoder) -> list[str]:
+    def notes(self, encoder: ImageEncoder, index: NDArray[np.int64]) -> list[str]:
         """The size that images are scaled to, and whether the first one is all but black."""
         notes = [f"images are scaled to {encoder.height}×{encoder.width} pixels"]
         # Of one that does not decode, the first batch tells.

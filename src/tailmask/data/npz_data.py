@@ -46,7 +46,7 @@ class ImageRows:
             raise UserError(f"all images must have {encoder.channels} channels, got {pixels.shape[1]}")
         return Images(pixels, encoder.mean, encoder.std, varied if training else None)
 
-    def notes(self, encoder: ImageEncoder) -> list[str]:
+    def notes(self, encoder: ImageEncoder, index: NDArray[np.int64]) -> list[str]:
         """Nothing to say."""
         return []
 

@@ -46,8 +46,8 @@ class Rows(Protocol):
         """The inputs of the rows in `index`."""
         ...
 
-    def notes(self, encoder: Any) -> list[str]:
-        """What a user should know about how the rows were taken, one sentence each."""
+    def notes(self, encoder: Any, index: NDArray[np.int64]) -> list[str]:
+        """What a user should know about how the rows were taken, those in `index` for training."""
         ...
 
 
@@ -89,7 +89,7 @@ def load_file(path: Path, options: DataOptions) -> Dataset:
         single_label=all(part.labels.single for part in parts.values()),
         source=_source(path, parts, options),
         columns=_column_uses(train.rows, encoder),
-        notes=(*train.labels.notes, *train.rows.notes(encoder)),
+        notes=(*train.labels.notes, *train.rows.notes(encoder, train.index)),
     )
 
 

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tailmask.data.constant import is_constant
 from tailmask.data.encoders import Encoder
 from tailmask.data.frames import TABLES, frame_pieces
 from tailmask.errors import UserError, require
@@ -157,8 +158,10 @@ def fit_column(series: pl.Series) -> Column:
         if np.isinf(numbers).any():
             raise UserError(f"the column {series.name!r} has infinite numbers: leave such cells empty")
         with np.errstate(over="ignore"):  # what is too large is told by the result
-            mean, scale = (float(numbers.mean()), float(numbers.std())) if len(numbers) else (0.0, 1.0)
-        return Column(series.name, "number" if kind.is_numeric() else "boolean", mean, scale or 1.0)
+            mean = float(numbers.mean()) if len(numbers) else 0.0
+            varies = len(numbers) > 0 and not is_constant(numbers.min(), numbers.max())
+            scale = float(numbers.std()) if varies else 1.0
+        return Column(series.name, "number" if kind.is_numeric() else "boolean", mean, scale)
     if kind.base_type().__name__ not in ("String", "Categorical", "Enum", "Null"):
         raise UserError(
             f"the column {series.name!r} holds values of the type {kind.base_type().__name__}, neither "

@@ -74,9 +74,12 @@ class TableRows:
         """What became of every column of the table."""
         return column_uses(self.frame, encoder, self.options, labels=self.labels)
 
-    def notes(self, encoder: TableEncoder) -> list[str]:
+    def notes(self, encoder: TableEncoder, index: NDArray[np.int64]) -> list[str]:
         """Columns that say nothing, cells that are empty, and what is probably a mistake."""
-        return column_notes(self.frame, encoder, self.uses(encoder))
+        constant = [
+            column.name for column in encoder.columns if self.frame[column.name][index].n_unique() == 1
+        ]
+        return column_notes(self.frame, encoder, self.uses(encoder), constant=constant)
 
     @property
     def types(self) -> dict[str, Any]:
