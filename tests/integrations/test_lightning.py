@@ -131,6 +131,26 @@ def test_epochs_without_validation_keep_their_ratios(package, tmp_path):
     assert module.criterion.num_steps == 2
 
 
+def test_a_fit_without_validation_is_not_stepped_and_says_so(package, tmp_path):
+    module = make_module(package)
+    trainer = make_trainer(package, tmp_path, callbacks=[PLMCallback(statistics="validation")])
+    with pytest.warns(UserWarning, match="without validation"):
+        trainer.fit(module, *loaders())
+    assert module.criterion.num_steps == 0
+
+
+@pytest.mark.parametrize("checks", [1, 2])
+@pytest.mark.parametrize("statistics", ["training", "validation"])
+def test_bad_labels_in_training_are_reported_whatever_moves_the_ratios(package, tmp_path, statistics, checks):
+    module = make_module(package)
+    step = module.training_step
+    module.training_step = lambda batch, batch_idx: step((batch[0], 255 * batch[1]), batch_idx)
+    callback = PLMCallback(statistics=statistics)
+    trainer = make_trainer(package, tmp_path, callbacks=[callback], check_val_every_n_epoch=checks)
+    with pytest.raises(ValueError, match="targets were neither 0, 1"):
+        trainer.fit(module, *loaders(validation=True))
+
+
 def test_validation_without_the_criterion_is_an_error(package, tmp_path):
     module = make_module(package)
     module.validation_step = lambda batch, batch_idx: None

@@ -25,9 +25,32 @@ def test_class_ratios_of_partial_fit_are_those_of_all_calls():
     X, Y = make_data()
     weights = np.where(Y[:200, 0] == 1, 3.0, 1.0)
     model = quick().partial_fit(X[:200], Y[:200], sample_weight=weights).partial_fit(X[200:], Y[200:])
-    all_weights = np.concatenate([weights / weights.mean(), np.ones(100)])
+    all_weights = np.concatenate([weights, np.ones(100)])
     expected = (all_weights @ Y) / (all_weights @ (1 - Y))
     np.testing.assert_allclose(model.criterion_.class_ratio, expected, rtol=1e-4)
+
+
+def test_weights_compare_over_the_calls_of_partial_fit():
+    X, Y = make_data(50)
+    heavy, even = (quick(rate=0.0) for _ in range(2))
+    for row in range(50):
+        part = slice(row, row + 1)
+        heavy.partial_fit(X[part], Y[part], sample_weight=[100.0 if Y[row, 0] else 0.01])
+        even.partial_fit(X[part], Y[part])
+    assert heavy.criterion_.class_ratio[0] > 1000 * even.criterion_.class_ratio[0]
+    assert heavy.decision_function(X)[:, 0].mean() > even.decision_function(X)[:, 0].mean()
+
+
+@pytest.mark.filterwarnings("ignore:.*classes have no")
+@pytest.mark.parametrize("initial", ["mean", "max", [0.5, 0.5, 0.5, 0.5]])
+def test_partial_fit_holds_the_ratio_that_was_asked_for(initial):
+    X, Y = make_data()
+    model = quick(rate=0.0, initial_ratio=initial)
+    for part in (slice(0, 20), slice(20, 120), slice(120, 300)):
+        model.partial_fit(X[part], Y[part])
+    ratio = model.criterion_.class_ratio
+    expected = torch.tensor(initial) if isinstance(initial, list) else getattr(ratio, initial)().expand(4)
+    torch.testing.assert_close(model.criterion_.target_ratio, expected)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -3,72 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from pathlib import Path
 
 import pytest
 import torch
 from accelerate import Accelerator
 from safetensors.torch import load_file
-from torch import nn
+from small_trainers import NUM_CLASSES, Network, make_criterion, make_data, make_trainer
 from torch.utils.data import IterableDataset
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer
 
 from tailmask import PartialLabelMasking
 from tailmask.integrations.resume import ResumableState
 from tailmask.integrations.transformers import PLMTrainerCallback, plm_loss
-
-NUM_CLASSES = 3
-
-
-class Network(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(5, NUM_CLASSES)
-        with torch.no_grad():
-            for parameter in self.parameters():
-                parameter.copy_(torch.linspace(-1.0, 1.0, parameter.numel()).view_as(parameter))
-
-    def forward(self, inputs, labels=None):
-        return {"logits": self.linear(inputs)}
-
-
-def make_data(num_samples: int = 48) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    inputs = torch.randn(num_samples, 5, generator=generator)
-    rare = torch.rand(num_samples, NUM_CLASSES, generator=generator) < torch.tensor([0.6, 0.3, 0.15])
-    return inputs, (rare | (inputs[:, :NUM_CLASSES] > 1.2)).float()
-
-
-def make_criterion(**options) -> PartialLabelMasking:
-    return PartialLabelMasking.from_targets(make_data()[1], **{"rate": 0.5, "num_bins": 4} | options)
-
-
-def make_trainer(root: Path, criterion: PartialLabelMasking, data=None, **options) -> Trainer:
-    inputs, labels = data or make_data()
-    options = {
-        "per_device_train_batch_size": 8,
-        "learning_rate": 0.5,
-        "optim": "sgd",
-        "lr_scheduler_type": "constant",
-        "max_grad_norm": 0.0,
-        "save_strategy": "no",
-        "num_train_epochs": 3,
-    } | options
-    dataset = options.pop("train_dataset", None)
-    statistics = options.pop("statistics", "training")
-    arguments = TrainingArguments(
-        root, report_to="none", disable_tqdm=True, use_cpu=True, logging_strategy="no", seed=3, **options
-    )
-    rows = [{"inputs": x, "labels": y} for x, y in zip(inputs, labels, strict=True)]
-    return Trainer(
-        Network(),
-        arguments,
-        train_dataset=dataset or rows,
-        eval_dataset=rows,
-        compute_loss_func=plm_loss(criterion),
-        callbacks=[PLMTrainerCallback(criterion, statistics=statistics)],
-    )
 
 
 def some_unknown(labels: torch.Tensor) -> torch.Tensor:
@@ -271,81 +218,6 @@ def test_accelerate_saves_and_loads_the_criterion(tmp_path, wrap):
     assert resumed[1].linear.weight.equal(whole[1].linear.weight)
 
 
-def held_out() -> list[dict[str, torch.Tensor]]:
-    """Twenty rows with other shares of positives than those that are trained on."""
-    inputs, labels = make_data(68)
-    return [{"inputs": x, "labels": y} for x, y in zip(inputs[48:], 1 - labels[48:], strict=True)]
-
-
-def stepped_by(rows: list[dict[str, torch.Tensor]], steps: int, **options) -> PartialLabelMasking:
-    """A criterion that saw just these rows, before each of its steps, through the untrained network."""
-    criterion = make_criterion(record=False, **options)
-    for _ in range(steps):
-        for row in rows:
-            criterion.update(Network()(row["inputs"])["logits"].unsqueeze(0), row["labels"].unsqueeze(0))
-        criterion.step()
-    return criterion
-
-
-# Evaluations an epoch of six batches: one at its end; two within; one within and one at its last batch.
-@pytest.mark.parametrize(
-    "evaluations",
-    [
-        {"eval_strategy": "epoch"},
-        {"eval_strategy": "epoch", "eval_on_start": True},
-        {"eval_strategy": "steps", "eval_steps": 2},
-        {"eval_strategy": "steps", "eval_steps": 3},
-    ],
-)
-@pytest.mark.parametrize("adapt", ["divergence", "rate"])
-def test_evaluation_moves_the_ratios_in_place_of_training(tmp_path, evaluations, adapt):
-    options = {"adapt": adapt, "warmup": 0}
-    criterion = make_criterion(**options)
-    trainer = make_trainer(tmp_path, criterion, statistics="validation", learning_rate=0.0, **evaluations)
-    trainer.eval_dataset = held_out()
-    trainer.train()
-    torch.testing.assert_close(criterion.target_ratio, stepped_by(held_out(), 3, **options).target_ratio)
-    assert criterion.record
-    ratio = criterion.target_ratio.clone()
-    trainer.evaluate()
-    trainer.predict(held_out())
-    assert not criterion.counts.any()  # nothing is recorded after training
-    assert criterion.target_ratio.equal(ratio)
-
-
-def test_an_epoch_without_evaluation_is_not_stepped(tmp_path):
-    criterion = make_criterion()
-    make_trainer(tmp_path, criterion, statistics="validation").train()
-    assert criterion.num_steps == 0
-
-
-def test_of_several_sets_one_steps_the_criterion_once(tmp_path):
-    criterion = make_criterion()
-    trainer = make_trainer(
-        tmp_path, criterion, statistics="validation", learning_rate=0.0, eval_strategy="epoch"
-    )
-    trainer.eval_dataset = {"first": held_out(), "second": held_out()[:3]}
-    trainer.train()
-    assert criterion.num_steps == 3
-    torch.testing.assert_close(criterion.target_ratio, stepped_by(held_out(), 3).target_ratio)
-
-
-def test_a_run_that_evaluation_steers_resumes_to_the_same_ratios(tmp_path):
-    options = {"eval_strategy": "epoch", "save_strategy": "epoch", "statistics": "validation"}
-    whole, half = make_criterion(expected=True), make_criterion(expected=True)
-    make_trainer(tmp_path / "whole", whole, **options).train()
-    make_trainer(tmp_path / "half", half, **options | {"num_train_epochs": 2}).train()
-    resumed = make_criterion(expected=True)
-    make_trainer(tmp_path / "half", resumed, **options).train(resume_from_checkpoint=True)
-    torch.testing.assert_close(resumed.target_ratio, whole.target_ratio)
-    assert resumed.num_steps == whole.num_steps == 3
-
-
-def test_statistics_has_two_choices():
-    with pytest.raises(ValueError, match="statistics is not 'validating'"):
-        PLMTrainerCallback(make_criterion(), statistics="validating")
-
-
 def test_the_criterion_belongs_to_the_best_model(tmp_path):
     options = {"eval_strategy": "epoch", "save_strategy": "epoch", "load_best_model_at_end": True}
     criterion = make_criterion()
@@ -377,12 +249,3 @@ def test_two_criteria_have_a_state_each(tmp_path):
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.target_ratio.equal(theirs.target_ratio)
     assert not found[0].target_ratio.equal(found[1].target_ratio)
-
-
-def test_says_where_training_ends_before_anything_is_masked(tmp_path):
-    options = {"eval_strategy": "epoch", "statistics": "validation"}
-    with pytest.warns(UserWarning, match=r"after 3 epochs, so nothing is masked: .* rate=0\.5, warmup=1"):
-        make_trainer(tmp_path, make_criterion(adapt="rate"), **options).train()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=".*nothing is masked")
-        make_trainer(tmp_path, make_criterion(adapt="rate", warmup=1), **options).train()

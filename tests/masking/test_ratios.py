@@ -167,6 +167,22 @@ class TestRatios:
             criterion.keep, functional.keep_probability(torch.ones(NUM_CLASSES), target)
         )
 
+    def test_more_data_keep_how_far_the_ratios_are_from_their_start(self):
+        criterion = PartialLabelMasking.from_counts([10, 30], [90, 70], initial_ratio="mean", rate=1.0)
+        start = criterion.target_ratio.clone()
+        criterion.update(torch.tensor([[3.0, -3.0]] * 10), torch.tensor([[1.0, 1.0], [0.0, 0.0]] * 5))
+        moved = criterion.step().target_ratio / start
+        criterion.extend_class_counts([60, 30], [140, 170])
+        torch.testing.assert_close(criterion.target_ratio, moved * criterion.class_ratio.mean())
+        keep = functional.keep_probability(criterion.class_ratio, criterion.target_ratio)
+        assert criterion.keep.equal(keep)
+
+    @pytest.mark.filterwarnings("ignore:1 of 2 classes have no")
+    def test_a_class_that_more_data_complete_starts_as_was_asked(self):
+        criterion = PartialLabelMasking.from_counts([10, 0], [20, 5], initial_ratio=[0.7, 0.7])
+        criterion.extend_class_counts([20, 10], [40, 20])
+        torch.testing.assert_close(criterion.target_ratio, torch.tensor([0.7, 0.7]))
+
     @pytest.mark.filterwarnings("ignore:1 of 2 classes have no")
     @pytest.mark.parametrize("first", [(10, 0), (0, 10), (0, 0)])
     @pytest.mark.parametrize("initial", ["class", "mean"])

@@ -11,7 +11,7 @@ from torch import nn
 from tailmask.errors import listing, nearest, require
 from tailmask.integrations.curves import curves
 from tailmask.integrations.resume import ResumableState
-from tailmask.integrations.steering import Statistics, check_statistics, warn_if_idle
+from tailmask.integrations.steering import Statistics, check_statistics, warn_if_idle, warn_of_no_passes
 from tailmask.masking import PartialLabelMasking
 
 if TYPE_CHECKING:
@@ -93,7 +93,11 @@ class PLMCallback(Callback):
         epochs = None if getattr(trainer, "fast_dev_run", False) else trainer.max_epochs
         if epochs is not None and epochs > 0:  # −1 is without end
             warn_if_idle(criterion, epochs)
-        if self.statistics == "validation" and criterion.record:
+        if self.statistics == "training":
+            return
+        if not trainer.enable_validation:
+            warn_of_no_passes("validation", "give fit() validation data, and the module a validation_step")
+        if criterion.record:
             criterion.record = False
             self._silenced = criterion
 
@@ -122,7 +126,7 @@ class PLMCallback(Callback):
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Begin to record the outputs of a validation pass, if they are to move the ratios."""
         if self.statistics == "validation" and trainer.state.fn == "fit" and not trainer.sanity_checking:
-            self.criterion.reset()
+            self.criterion.forget_outputs()
             self._recording = self.criterion.register_forward_pre_hook(_record, with_kwargs=True)
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -159,7 +163,8 @@ class PLMCallback(Callback):
 
     def _step(self, pl_module: LightningModule) -> None:
         self._is_due = False
-        if self.statistics == "validation" and not self._has_validated:
+        _, faults = self.criterion.summed_statistics()
+        if self.statistics == "validation" and not (self._has_validated or faults.any()):
             return
         self._has_validated = False
         prefix = "plm" if self.name is None else f"plm/{self.name}"

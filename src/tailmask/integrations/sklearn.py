@@ -119,13 +119,14 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on X (N, F), dense or sparse, and y, classes (N,) or labels (N, C).
 
-        Sample weights count a sample more or less, in the loss and in the class ratios.
+        Sample weights count a sample more or less, in the loss and in the class ratios; only how they relate
+        to each other matters.
         """
         X, y = self._validate(X, y, reset=True)
         labels = Labels.of(y)
         rows = Rows(X, labels.encode(y), None)
         if sample_weight is not None:
-            rows = rows.weighted(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
+            rows = rows.weighted(_check_sample_weight(sample_weight, X, ensure_non_negative=True)).scaled()
         generator = self._start(labels)
         held = None
         if self._needs_held_out_rows():
@@ -140,7 +141,8 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         The first call names all `classes` where y is one class a sample and may lack some of them. Nothing is
         held out, so `early_stopping`, `thresholds="tuned"` and `adapt="rate"` need `fit`; so does
-        `loss="db"`, which weighs by the class counts of all data.
+        `loss="db"`, which weighs by the class counts of all data. Sample weights are taken as they are, so
+        that they compare over all calls: 1 is an ordinary sample.
         """
         if self._needs_held_out_rows():
             raise ValueError('early_stopping, thresholds="tuned" and adapt="rate" hold rows out: call fit')

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from tailmask.errors import nearest
 from tailmask.masking import PartialLabelMasking
 
-__all__ = ["Statistics", "check_statistics", "warn_if_idle"]
+__all__ = ["Statistics", "check_statistics", "warn_if_idle", "warn_of_no_passes"]
 
 Statistics = Literal["training", "validation"]
 
@@ -38,3 +38,12 @@ def warn_if_idle(criterion: PartialLabelMasking, num_epochs: int) -> None:
             "rate=0.5, warmup=1",
             stacklevel=2,
         )
+
+
+def warn_of_no_passes(missing: str, remedy: str) -> None:
+    """Warn where held-out outputs are to move the ratios, and a training has no pass that makes them."""
+    warnings.warn(
+        f'statistics="validation" moves no ratio in a training without {missing}, so nothing is masked: '
+        f"{remedy}",
+        stacklevel=2,
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import uuid
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +16,7 @@ from tailmask.errors import UserError, require
 from tailmask.files import atomic_path
 from tailmask.integrations.curves import curves
 from tailmask.integrations.resume import ResumableState
-from tailmask.integrations.steering import Statistics, check_statistics, warn_if_idle
+from tailmask.integrations.steering import Statistics, check_statistics, warn_if_idle, warn_of_no_passes
 from tailmask.masking import PartialLabelMasking
 
 if TYPE_CHECKING:
@@ -100,6 +102,8 @@ class PLMTrainerCallback(TrainerCallback):
         self.statistics = statistics
         self._hook: RemovableHandle | None = None
         self._records_training = criterion.record  # where this callback has no part
+        self._first_state = copy.deepcopy(criterion.state_dict())
+        self._network: weakref.ref[Any] | None = None  # the one that was trained last
         self._is_evaluating = False
         self._is_in_epoch = False
         self._is_due = False  # whether an epoch is complete, and its evaluation is yet to come
@@ -107,13 +111,19 @@ class PLMTrainerCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Restore the criterion where the Trainer goes on from a checkpoint."""
-        if state.global_step == 0:
-            _run_ids(state).setdefault(_RUN_ID, uuid.uuid4().hex)
-        else:
+        """Restore the criterion where the Trainer goes on from a checkpoint, or begins with a new network."""
+        network = kwargs["model"]
+        if state.global_step > 0:
             self._restore(self._find_state(args, state))
+        else:
+            _run_ids(state).setdefault(_RUN_ID, uuid.uuid4().hex)
+            if self._network is not None and self._network() is not network:  # the next trial of a search
+                self.criterion.load_state_dict(self._first_state)
+        self._network = weakref.ref(network)
         warn_if_idle(self.criterion, state.num_train_epochs)
         if self.statistics == "validation":
+            if args.eval_strategy == "no":
+                warn_of_no_passes("evaluation", 'pass TrainingArguments(eval_strategy="epoch")')
             self._begin_recording()
 
     def on_train_end(
@@ -156,7 +166,7 @@ class PLMTrainerCallback(TrainerCallback):
             self._is_due = False
             self._step(state)
         elif self._hook is not None and not self._is_in_epoch:  # the epoch has had its step
-            self.criterion.reset()
+            self.criterion.forget_outputs()
 
     def on_predict(
         self,
@@ -169,7 +179,7 @@ class PLMTrainerCallback(TrainerCallback):
         """Drop what was recorded of a test set that is predicted in the middle of training."""
         self._is_evaluating = False
         if self._hook is not None:
-            self.criterion.reset()
+            self.criterion.forget_outputs()
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -222,12 +232,13 @@ class PLMTrainerCallback(TrainerCallback):
         if torch.is_grad_enabled():
             return
         if not self._is_evaluating:
-            criterion.reset()
+            criterion.forget_outputs()
         self._is_evaluating = True
         criterion.update(*args)
 
     def _step(self, state: TrainerState) -> None:
-        if self.statistics == "validation" and not self.criterion.summed_statistics()[0].any():
+        recorded, faults = self.criterion.summed_statistics()
+        if self.statistics == "validation" and not (recorded.any() or faults.any()):
             return
         values = curves(self.criterion.step(), "plm" if self.name is None else f"plm/{self.name}")
         state.log_history.append(values | {"epoch": state.epoch, "step": state.global_step})

@@ -74,9 +74,9 @@ class AdaptiveRatio(OutputStatistics):
         self.warmup = read_warmup(warmup, adapt)
         self.ratio_range = read_range(ratio_range)
         self.classes = read_classes(classes, num_classes)
+        self.initial_ratio = initial_ratio
         self.register_buffer("class_counts", class_counts.clone())
-        ratio = read_initial_ratio(initial_ratio, self.class_ratio, self._complete())
-        self.register_buffer("target_ratio", self._clip(ratio))
+        self.register_buffer("target_ratio", self._start())
         self.register_buffer("num_steps", torch.zeros((), dtype=torch.int64, device=device))
         keep = torch.ones(2, num_classes, dtype=torch.float32, device=device)
         self.register_buffer("keep", keep, persistent=False)
@@ -109,6 +109,16 @@ class AdaptiveRatio(OutputStatistics):
         has_none = ~self._complete() & (self.target_ratio == self.class_ratio)
         self.class_counts.copy_(class_counts)
         self.target_ratio.copy_(self._clip(self.class_ratio.where(has_none, self.target_ratio)))
+        self._refresh_keep()
+
+    def extend_class_counts(self, positives: Any, negatives: Any) -> None:
+        """Tell the loss that there are more data by now: how far the ratios are from their start stays.
+
+        For training in parts. The start, `initial_ratio`, is that of all data so far.
+        """
+        moved = self.target_ratio / self._start()
+        self.set_class_counts(positives, negatives)
+        self.target_ratio.copy_(self._clip(moved * self._start()))
         self._refresh_keep()
 
     def is_idle_for(self, num_epochs: int) -> bool:
@@ -155,6 +165,9 @@ class AdaptiveRatio(OutputStatistics):
     def _complete(self) -> Tensor:
         """Classes that have both labels; the others are neither masked nor adapted."""
         return (self.class_counts > 0).all(dim=0)
+
+    def _start(self) -> Tensor:
+        return self._clip(read_initial_ratio(self.initial_ratio, self.class_ratio, self._complete()))
 
     def _clip(self, ratio: Tensor) -> Tensor:
         if self.ratio_range is None:

@@ -35,9 +35,13 @@ class OutputStatistics(ExactBuffers):
         self._by_forward = self._by_update = False
 
     def reset(self) -> None:
-        """Forget the statistics recorded since the last `step`; the ratios stay."""
-        self.counts.zero_()
+        """Forget the statistics recorded since the last `step`, bad values included; the ratios stay."""
+        self.forget_outputs()
         self.faults.zero_()
+
+    def forget_outputs(self) -> None:
+        """Forget the recorded outputs alone: of bad values among them or in training `step` still tells."""
+        self.counts.zero_()
         self._by_forward = self._by_update = False
 
     def summed_statistics(self) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tailmask.functional import class_ratio
 from tailmask.integrations.tabular.holdout import hold_out
 from tailmask.integrations.tabular.network import Adam, Perceptron, take_rows
 from tailmask.masking import PartialLabelMasking
@@ -21,7 +20,7 @@ __all__ = ["Rows", "Training"]
 class Rows(NamedTuple):
     """Samples to train on or to hold out.
 
-    >>> rows = Rows(torch.eye(2).numpy(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]), torch.tensor([0.5, 1.5]))
+    >>> rows = Rows(torch.eye(2).numpy(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]), torch.tensor([0.5, 1.5]).double())
     >>> rows.class_counts()
     tensor([[1500,  500],
             [ 500,    0]])
@@ -29,7 +28,7 @@ class Rows(NamedTuple):
 
     features: Any  # array or CSR matrix (N, F) in float32
     targets: Tensor  # (N, C) 0, 1, and −1 where unknown
-    weights: Tensor | None  # (N,)
+    weights: Tensor | None  # (N,) float64
 
     @property
     def unit(self) -> int:
@@ -37,12 +36,16 @@ class Rows(NamedTuple):
         return 1 if self.weights is None else 1000
 
     def weighted(self, weights: Any) -> Rows:
-        """The rows with weights, scaled to a mean of one; those with the weight zero are left out."""
+        """The rows with weights; those with the weight zero are left out."""
         weights = as_tensor(weights, name="sample_weight").to(torch.float64)
         index = weights.nonzero().flatten()
         if not len(index):
             raise ValueError("sample_weight must have a number above 0, got only zeros")
-        return self._replace(weights=(weights / weights[index].mean()).float()).at(index)
+        return self._replace(weights=weights).at(index)
+
+    def scaled(self) -> Rows:
+        """The rows with their weights scaled to a mean of one."""
+        return self if self.weights is None else self._replace(weights=self.weights / self.weights.mean())
 
     def at(self, index: Tensor) -> Rows:
         """The rows with these indices."""
@@ -64,7 +67,7 @@ class Rows(NamedTuple):
         labels = torch.stack([self.targets == 0, self.targets == 1])  # (2, N, C)
         if self.weights is None:
             return labels.sum(dim=1)
-        return (self.unit * self.weights.double() @ labels.double()).round().to(torch.int64)
+        return (self.unit * self.weights @ labels.double()).round().to(torch.int64)
 
 
 class Training:
@@ -134,7 +137,7 @@ class Training:
         for start in range(0, number, self.batch_size):
             index = order[start : start + self.batch_size]
             logits = self.network(take_rows(rows.features, index.numpy()))
-            weights = None if rows.weights is None else rows.weights[index]
+            weights = None if rows.weights is None else rows.weights[index].float()
             loss = self.criterion(logits, rows.targets[index], weights)
             self.optimizer.step(torch.autograd.grad(loss, self.optimizer.parameters))
             total += loss.detach() * len(index)
@@ -145,13 +148,11 @@ class Training:
             self.criterion.step()
 
     def add_class_counts(self, rows: Rows) -> None:
-        """Tell the criterion of more data, which has weights; how its ratios relate to the data's stays."""
-        criterion = self.criterion
-        negatives, positives = criterion.class_counts * (rows.unit // self.unit) + rows.class_counts()
+        """Tell the criterion of more data, which has weights."""
+        before = self.criterion.class_counts * (rows.unit // self.unit)
+        negatives, positives = before + rows.class_counts()
         self.unit = rows.unit
-        relation = criterion.target_ratio / criterion.class_ratio
-        criterion.target_ratio.copy_(class_ratio(positives, negatives) * relation)
-        criterion.set_class_counts(positives, negatives)
+        self.criterion.extend_class_counts(positives, negatives)
 
     def _score(self, held: Rows) -> tuple[float, float]:
         """Mean F1 over the classes, and average precision, which rises already where F1 is still zero."""

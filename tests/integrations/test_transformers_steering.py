@@ -1,0 +1,128 @@
+"""What moves the ratios in Hugging Face's Trainer: training or evaluation, in time, from a clean start."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from small_trainers import Network, make_criterion, make_data, make_trainer
+
+from tailmask import PartialLabelMasking
+from tailmask.integrations.transformers import PLMTrainerCallback
+
+
+def held_out() -> list[dict[str, torch.Tensor]]:
+    """Twenty rows with other shares of positives than those that are trained on."""
+    inputs, labels = make_data(68)
+    return [{"inputs": x, "labels": y} for x, y in zip(inputs[48:], 1 - labels[48:], strict=True)]
+
+
+def stepped_by(rows: list[dict[str, torch.Tensor]], steps: int, **options) -> PartialLabelMasking:
+    """A criterion that saw just these rows, before each of its steps, through the untrained network."""
+    criterion = make_criterion(record=False, **options)
+    for _ in range(steps):
+        for row in rows:
+            criterion.update(Network()(row["inputs"])["logits"].unsqueeze(0), row["labels"].unsqueeze(0))
+        criterion.step()
+    return criterion
+
+
+# Evaluations an epoch of six batches: one at its end; two within; one within and one at its last batch.
+@pytest.mark.parametrize(
+    "evaluations",
+    [
+        {"eval_strategy": "epoch"},
+        {"eval_strategy": "epoch", "eval_on_start": True},
+        {"eval_strategy": "steps", "eval_steps": 2},
+        {"eval_strategy": "steps", "eval_steps": 3},
+    ],
+)
+@pytest.mark.parametrize("adapt", ["divergence", "rate"])
+def test_evaluation_moves_the_ratios_in_place_of_training(tmp_path, evaluations, adapt):
+    options = {"adapt": adapt, "warmup": 0}
+    criterion = make_criterion(**options)
+    trainer = make_trainer(tmp_path, criterion, statistics="validation", learning_rate=0.0, **evaluations)
+    trainer.eval_dataset = held_out()
+    trainer.train()
+    torch.testing.assert_close(criterion.target_ratio, stepped_by(held_out(), 3, **options).target_ratio)
+    assert criterion.record
+    ratio = criterion.target_ratio.clone()
+    trainer.evaluate()
+    trainer.predict(held_out())
+    assert not criterion.counts.any()  # nothing is recorded after training
+    assert criterion.target_ratio.equal(ratio)
+
+
+def test_a_training_without_evaluation_is_not_stepped_and_says_so(tmp_path):
+    criterion = make_criterion()
+    with pytest.warns(UserWarning, match=r'without evaluation.*eval_strategy="epoch"'):
+        make_trainer(tmp_path, criterion, statistics="validation").train()
+    assert criterion.num_steps == 0
+
+
+@pytest.mark.parametrize("statistics", ["training", "validation"])
+def test_bad_labels_in_training_are_reported_whatever_moves_the_ratios(tmp_path, statistics):
+    inputs, labels = make_data()
+    criterion = make_criterion()
+    trainer = make_trainer(
+        tmp_path, criterion, (inputs, 255 * labels), statistics=statistics, eval_strategy="epoch"
+    )
+    trainer.eval_dataset = held_out()
+    with pytest.raises(ValueError, match=f"{int(labels.sum())} targets were neither 0, 1"):
+        trainer.train()
+
+
+def test_a_new_network_starts_from_the_first_ratios(tmp_path):
+    criterion = make_criterion(expected=True)
+    trainer = make_trainer(tmp_path, criterion, num_train_epochs=2)
+    trainer.model_init = Network
+    trainer.train()
+    after_first = criterion.target_ratio.clone()
+    trainer.train()  # as the trials of a search do
+    assert criterion.target_ratio.equal(after_first)
+    assert criterion.num_steps == 2
+
+
+def test_a_network_that_is_trained_on_keeps_its_ratios(tmp_path):
+    criterion = make_criterion()
+    trainer = make_trainer(tmp_path, criterion, num_train_epochs=2)
+    trainer.train()
+    trainer.train()
+    assert criterion.num_steps == 4
+
+
+def test_of_several_sets_one_steps_the_criterion_once(tmp_path):
+    criterion = make_criterion()
+    trainer = make_trainer(
+        tmp_path, criterion, statistics="validation", learning_rate=0.0, eval_strategy="epoch"
+    )
+    trainer.eval_dataset = {"first": held_out(), "second": held_out()[:3]}
+    trainer.train()
+    assert criterion.num_steps == 3
+    torch.testing.assert_close(criterion.target_ratio, stepped_by(held_out(), 3).target_ratio)
+
+
+def test_a_run_that_evaluation_steers_resumes_to_the_same_ratios(tmp_path):
+    options = {"eval_strategy": "epoch", "save_strategy": "epoch", "statistics": "validation"}
+    whole, half = make_criterion(expected=True), make_criterion(expected=True)
+    make_trainer(tmp_path / "whole", whole, **options).train()
+    make_trainer(tmp_path / "half", half, **options | {"num_train_epochs": 2}).train()
+    resumed = make_criterion(expected=True)
+    make_trainer(tmp_path / "half", resumed, **options).train(resume_from_checkpoint=True)
+    torch.testing.assert_close(resumed.target_ratio, whole.target_ratio)
+    assert resumed.num_steps == whole.num_steps == 3
+
+
+def test_statistics_has_two_choices():
+    with pytest.raises(ValueError, match="statistics is not 'validating'"):
+        PLMTrainerCallback(make_criterion(), statistics="validating")
+
+
+def test_says_where_training_ends_before_anything_is_masked(tmp_path):
+    options = {"eval_strategy": "epoch", "statistics": "validation"}
+    with pytest.warns(UserWarning, match=r"after 3 epochs, so nothing is masked: .* rate=0\.5, warmup=1"):
+        make_trainer(tmp_path, make_criterion(adapt="rate"), **options).train()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*nothing is masked")
+        make_trainer(tmp_path, make_criterion(adapt="rate", warmup=1), **options).train()
