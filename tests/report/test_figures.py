@@ -126,6 +126,18 @@ def test_undefined_divergences_are_left_out() -> None:
     figures.to_svg(figure, label="", prefix="a")
 
 
+@pytest.mark.parametrize("number", [2, 80])
+@pytest.mark.filterwarnings("error")
+def test_divergences_that_are_never_defined_have_no_panel(number: int) -> None:
+    values = np.full((5, 2, number), 3.0)
+    values[:, 1] = np.nan  # as where no sample that ratios are adapted by has a label
+    values[0] = np.nan
+    names = [f"class {c}" for c in range(number)]
+    figure = figures.divergence_trajectories(values, classes=names, train_positives=long_tail(number))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["where it is absent, D⁻"]
+    figures.to_svg(figure, label="", prefix="a")
+
+
 def test_svg_is_the_same_each_time() -> None:
     one, two = (figures.to_svg(by_class(10), label="x", prefix="a") for _ in range(2))
     assert one == two

@@ -242,6 +242,16 @@ def test_hardly_any_data(tmp_path: Path, num_classes: int, num_epochs: int, shar
     assert "nan" not in page.partition("<main")[2].partition("<footer")[0].lower()
 
 
+def test_divergences_that_are_never_defined_have_no_figure(tmp_path: Path) -> None:
+    runs = write_runs(tmp_path, ("bce", "plm"))
+    for run in runs:
+        lines = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
+        lines = [line | {"divergence": [[None] * 5] * 2} for line in lines]
+        (run.folder / "history.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    names = [plan.name for plan in plan_figures(arrange(runs), compare_runs(runs, resamples=100), "plm")]
+    assert names == ["differences", "by-class", "outputs", "ratios", "losses"]
+
+
 GARBAGE = (None, [], {}, "x", -1, 0.5, True, [[1]], {"a": {"b": []}})
 
 

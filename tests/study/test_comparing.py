@@ -96,6 +96,17 @@ def test_the_study_holds_tables_figures_and_files(pool, tmp_path):
     assert content["budget"] == 1.0
 
 
+def test_a_page_that_cannot_be_drawn_does_not_cost_the_numbers(pool, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(report, "write_report", fail)
+    with pytest.raises(ZeroDivisionError):
+        compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study")
+    assert json.loads((tmp_path / "study" / "comparison.json").read_text())["comparison"]["rows"]
+    assert "plm" in (tmp_path / "study" / "comparison.md").read_text()
+
+
 def test_a_study_can_grow(pool, tmp_path):
     compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study")
     study = compare(methods=["bce", "plm", "asl"], seeds=2, out=tmp_path / "study")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from tailmask.analysis.classes import difficult_classes, representative_classes
 from tailmask.analysis.comparison import Comparison
 from tailmask.analysis.experiment import Experiment
@@ -91,15 +93,17 @@ def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | Non
                 history.ratios(runs), classes=classes, train_positives=train_positives
             ),
         )
-        yield Plan(
-            "divergences",
-            f"Divergences of {shown} over the epochs",
-            f"How far outputs are from the truth, over the data that ratios are adapted by; {moves}"
-            f"{_band(len(classes))}.",
-            lambda: figures.divergence_trajectories(
-                history.divergences(runs), classes=classes, train_positives=train_positives
-            ),
-        )
+        divergences = history.divergences(runs)
+        if not np.isnan(divergences).all():
+            yield Plan(
+                "divergences",
+                f"Divergences of {shown} over the epochs",
+                f"How far outputs are from the truth, over the data that ratios are adapted by; {moves}"
+                f"{_band(len(classes))}.",
+                lambda: figures.divergence_trajectories(
+                    divergences, classes=classes, train_positives=train_positives
+                ),
+            )
     yield Plan(
         "losses",
         "Training loss",

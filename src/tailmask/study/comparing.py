@@ -269,6 +269,6 @@ def _write(study: Study, setting: Setting, *, command: str | None) -> None:
         "failures": [{"run": failure.run.label, "sentence": failure.sentence} for failure in study.failures],
         "comparison": study.comparison.to_json(),
     }
-    write_report(study.runs, study.report_path, comparison=study.comparison)
-    write_text(study.folder / "comparison.md", render_markdown(result))
     write_json(study.folder / "comparison.json", result)
+    write_text(study.folder / "comparison.md", render_markdown(result))
+    write_report(study.runs, study.report_path, comparison=study.comparison)  # last: no drawing costs numbers

@@ -45,19 +45,20 @@ def ratio_trajectories(
 def divergence_trajectories(
     divergences: ArrayLike, *, classes: Sequence[str], train_positives: Sequence[int]
 ) -> Figure:
-    """Divergences D⁻ and D⁺ of each class over the epochs, (T, 2, C), a panel each.
+    """Divergences D⁻ and D⁺ of each class over the epochs, (T, 2, C), a panel each where there are any.
 
     >>> figure = divergence_trajectories([[[1.0], [5.0]]], classes=["a"], train_positives=[20])
     >>> [axes.get_title(loc="left") for axes in figure.axes]
     ['where the class is present, D⁺', 'where it is absent, D⁻']
     """
     values = np.asarray(divergences, dtype=float)  # (T, 2, C)
-    figure, grid = new_figure(1, 2, height=3.8)
     titles = {1: "where the class is present, D⁺", 0: "where it is absent, D⁻"}
-    for axes, (label, title) in zip(grid[0], titles.items(), strict=True):
-        axes.set_ylim(0, 1.04 * np.nanmax(values[:, label]))
+    tops = {label: np.nanmax(values[:, label]) for label in titles if not np.isnan(values[:, label]).all()}
+    figure, grid = new_figure(1, len(tops), height=3.8)
+    for axes, (label, top) in zip(grid[0], tops.items(), strict=True):
+        axes.set_ylim(0, 1.04 * top)
         _class_lines(axes, values[:, label], classes, train_positives)
-        axes.set_title(title)
+        axes.set_title(titles[label])
         axes.set_xlabel("epoch")
     grid[0, 0].set_ylabel("divergence from the truth")
     return figure
@@ -99,7 +100,7 @@ def _class_lines(
 ) -> None:
     epochs = np.arange(1, len(values) + 1)
     if len(classes) > MOST_LINES:
-        low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
+        low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
         axes.fill_between(epochs, low, high, color=GRID, alpha=0.6, linewidth=0)
     chosen = representative_classes(train_positives, MOST_LINES)
     colours = _head_to_tail(len(chosen))
