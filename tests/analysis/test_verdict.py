@@ -211,6 +211,18 @@ def test_classes_without_test_samples_are_said() -> None:
     assert "Without a test sample" not in verdict(constructed(differences)).text
 
 
+def test_a_tail_without_test_samples_is_not_spoken_of() -> None:
+    undefined = (math.nan, math.nan, math.nan)
+    single = {"error_balanced": (-2.0, -3.0, -1.0), "error_tail": undefined}
+    result = verdict(constructed(single, single_label=True, others={"focal": undefined}))
+    assert result.outcome == "helped"
+    assert "nan" not in result.text
+    assert "rarest third" not in result.text
+    several = {"f1": (2.0, 1.0, 3.0), "f1_tail": undefined, "ap": undefined}
+    result = verdict(constructed(several, tuned=(1.0, 0.5, 1.5), tuned_tail=undefined))
+    assert "nan" not in result.text
+
+
 def test_nothing_right_is_not_a_finding() -> None:
     nothing = (0.0, 0.0, 0.0)
     result = verdict(constructed({"f1": nothing, "f1_tail": nothing}, base=0.0))
