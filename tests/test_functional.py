@@ -152,9 +152,10 @@ class TestGaps:
         assert functional.rate_gap(counts)[2] < 0
         assert functional.rate_gap(counts, shrinkage=0.0)[2] == -1
 
-    def test_rate_gap_refuses_a_negative_shrinkage(self):
-        with pytest.raises(ValueError, match="shrinkage must be 0 or more"):
-            functional.rate_gap(torch.ones(2, 3, 4), shrinkage=-1.0)
+    @pytest.mark.parametrize("shrinkage", [-1.0, np.inf, np.nan])
+    def test_rate_gap_refuses_a_shrinkage_that_is_none(self, shrinkage):
+        with pytest.raises(ValueError, match="shrinkage must be 0 or more and finite"):
+            functional.rate_gap(torch.ones(2, 3, 4), shrinkage=shrinkage)
 
     def test_rate_gap_needs_an_edge_at_a_half(self):
         with pytest.raises(ValueError, match="even number of bins"):

@@ -144,6 +144,16 @@ def test_every_reader_refuses_the_same(read, dtype, value):
         read(targets)
 
 
+@pytest.mark.parametrize("name", ["count_classes", "UndersamplingSampler"])
+def test_the_mark_of_other_losses_is_to_be_replaced(name):
+    targets = TARGETS.to(torch.int64, copy=True)
+    targets[3, 1] = -100
+    read = READERS[name]
+    for labels in (targets, torch.tensor([0, 1, -100])):
+        with pytest.raises(ValueError, match=r"got -100.*: mark unknown labels with -1, as by"):
+            read(labels)
+
+
 @pytest.mark.parametrize("unknown", [-1.0, torch.nan])
 @pytest.mark.parametrize("read", CHECKED.values(), ids=CHECKED)
 def test_unknown_labels_are_refused_by_none(read, unknown):

@@ -12,6 +12,7 @@ import pytest
 import tailmask
 
 SOURCE = Path(tailmask.__file__).parent
+API = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
 
 # From the bottom up; a module may import from rows below its own, and from itself.
 LAYERS = [
@@ -71,6 +72,13 @@ def run(code):
 
 def test_import_alone_does_not_import_torch():
     assert run("import sys, tailmask; print('torch' in sys.modules)") == "False"
+
+
+def test_every_documented_module_is_an_attribute():
+    documented = {line.split(".")[1] for line in API.splitlines() if line.startswith("::: tailmask.")}
+    names = sorted(documented - {"PartialLabelMasking"})
+    assert len(names) > 10
+    run(f"import tailmask; [getattr(tailmask, name) for name in {names}]")
 
 
 def test_core_needs_only_its_three_dependencies():

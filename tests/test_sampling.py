@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter
 from itertools import chain
 from pathlib import Path
@@ -80,6 +81,25 @@ def test_undersampling_draws_each_member_of_a_class_equally_often() -> None:
     assert [times[sample] for sample in (50, 51, 52)] == [2000] * 3
     # 400 ± 18 of 2000 each, were they fair
     assert all(400 - 5 * 18 < times[sample] < 400 + 5 * 18 for sample in range(50))
+
+
+@pytest.mark.parametrize("make", [lambda y: UndersamplingSampler(y, 10), ClassAwareSampler])
+def test_an_epoch_that_comes_twice_is_warned_of(make) -> None:
+    sampler = make(torch.tensor([0] * 50 + [1] * 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for epoch in (0, 1, 1):  # as often as it is announced
+            sampler.set_epoch(epoch)
+            list(sampler)
+    with pytest.warns(UserWarning, match=r"epoch 1 is met a second time.*call set_epoch"):
+        list(sampler)
+
+
+def test_an_unchanged_epoch_keeps_its_draw() -> None:
+    sampler = UndersamplingSampler(torch.tensor([0] * 50 + [1] * 3), 10)
+    drawn = sampler.draw()
+    sampler.set_epoch(0)
+    assert sampler.draw() is drawn
 
 
 def test_undersampled_classes_are_drawn_independently() -> None:

@@ -19,7 +19,10 @@ __version__ = "0.1.0"
 
 __all__ = ["PartialLabelMasking", "__version__"]
 
-_MODULES = ("calibration", "data", "functional", "losses", "masking", "metrics", "sampling", "study")
+_MODULES = (
+    *("analysis", "calibration", "data", "functional", "inference", "integrations", "losses", "masking"),
+    *("method", "metrics", "models", "report", "sampling", "study", "training"),
+)
 
 
 def __getattr__(name: str) -> Any:

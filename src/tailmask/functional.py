@@ -215,10 +215,10 @@ def rate_gap(counts: Tensor, *, shrinkage: float = 5.0) -> Tensor:
     training data the two shares agree whatever the network has learned.
 
     A rare class has few positives there, or none. So each class's own gap, with shares smoothed as
-    (n + ½) / (N + 1), is averaged with the mean of all classes' gaps, by the weights m and `shrinkage`, where
+    (n + ½) / (N + 1), is averaged with a mean of all classes' gaps, by the weights m and `shrinkage`, where
     m samples have the class or are predicted to, whichever are more: a class that shows nothing of itself
-    moves as the others do. `shrinkage=0` leaves each class to itself: one that is neither present nor
-    predicted stays, one that is predicted in vain goes down.
+    moves as the others do. In that mean a class weighs m / (m + `shrinkage`). `shrinkage=0` leaves each class
+    to itself: one that is neither present nor predicted stays, one that is predicted in vain goes down.
 
     >>> counts = torch.tensor([[[90, 0], [50, 40], [99, 0]], [[8, 2], [0, 10], [1, 0]]])
     >>> rate_gap(counts, shrinkage=0.0)  # present and predicted: 10 and 2, 10 and 50, 1 and 0 of 100
@@ -229,8 +229,8 @@ def rate_gap(counts: Tensor, *, shrinkage: float = 5.0) -> Tensor:
     num_bins = counts.shape[-1]
     if num_bins % 2:
         raise ValueError(f"rate_gap needs an even number of bins, with an edge at 0.5, got {num_bins}")
-    if not shrinkage >= 0.0:
-        raise ValueError(f"shrinkage must be 0 or more, got {shrinkage:g}")
+    if not 0.0 <= shrinkage < math.inf:
+        raise ValueError(f"shrinkage must be 0 or more and finite, got {shrinkage:g}")
     present = counts[1].sum(dim=-1).to(torch.float32)  # (C,)
     predicted = counts[..., num_bins // 2 :].sum(dim=(0, 2)).to(torch.float32)  # (C,)
     own = ((present + 0.5) / (predicted + 0.5)).log().clamp(-1.0, 1.0)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "IGNORED",
     "as_tensor",
     "check_num_classes",
     "check_probabilities",
@@ -17,6 +18,10 @@ __all__ = [
     "read_indices",
     "require_indices",
 ]
+
+# What torch's cross-entropy and Hugging Face's Trainer take for "no label".
+IGNORED = -100
+_REPLACE_IGNORED = f"mark unknown labels with -1, as by targets.masked_fill(targets == {IGNORED}, -1)"
 
 # For these torch has no comparisons.
 _WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
@@ -64,9 +69,10 @@ def check_targets(targets: Tensor, *, hint: str = "check how the labels are enco
     # Asked by the sign first: to torch, 255 in uint8 equals −1.
     strange = targets[(targets > 1) | ((targets < 0) & (targets != -1))]
     if len(strange):
+        value = strange[0].item()
         raise ValueError(
             "targets must be 0, 1, soft labels between, or unknown (-1 or NaN), "
-            f"got {strange[0].item():g}: {hint}"
+            f"got {value:g}: {_REPLACE_IGNORED if value == IGNORED else hint}"
         )
 
 
@@ -113,9 +119,10 @@ def read_indices(indices: Tensor, num_classes: int | None) -> tuple[Tensor, int]
     lowest, highest = (int(bound) for bound in indices.aminmax()) if indices.numel() else (-1, -1)
     num_classes = highest + 1 if num_classes is None else num_classes
     if lowest < -1 or highest >= num_classes:
+        remedy = f": {_REPLACE_IGNORED}" if lowest == IGNORED else ""
         raise ValueError(
             f"class indices must lie in 0 … {num_classes - 1}, or be -1 where unknown, "
-            f"got {lowest} … {highest}"
+            f"got {lowest} … {highest}{remedy}"
         )
     return indices, num_classes
 

@@ -126,6 +126,7 @@ def test_all_options_arrive_typed() -> None:
         ("bce+classaware:gamma=2", "'classaware' has no option 'gamma': it has none"),
         ("bce:pos_power=-1", "the option pos_power must be 0 or more"),
         ("plm+bce:pos_power=1", "plm and bce:pos_power both set the ratio"),
+        ("ldam+cb:per=sample", "ldam has one weight a sample in any case: leave out cb:per"),
         ("plm:rate", "the option 'rate' of 'plm' needs a value, as in plm:rate=0.5"),
         ("plm:init", "needs a value, as in plm:init=class"),
         ("plm:rate=much", "plm:rate must be a number, got 'much'"),

@@ -115,6 +115,13 @@ def test_deferred_weights_begin_after_four_fifths(single_label: Split) -> None:
     assert objective.needs_cosines
 
 
+@pytest.mark.parametrize(("name", "num_epochs"), [("bce+drw", 1), ("bce+drw", 2), ("bce+drw:start=0.95", 10)])
+def test_deferred_weights_begin_with_the_last_epoch_at_the_latest(multi_label, name, num_epochs) -> None:
+    objective = build_objective(parse(name), multi_label, num_epochs=num_epochs)
+    objective.begin_epoch(num_epochs - 1)
+    assert objective.criterion.is_active
+
+
 def test_ldam_is_refused_on_several_labels(multi_label: Split) -> None:
     with pytest.raises(UserError, match="exactly one label a sample"):
         build_objective(parse("ldam"), multi_label)

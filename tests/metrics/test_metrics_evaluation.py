@@ -67,6 +67,12 @@ def test_every_group_has_every_class_measure():
             assert f"{measure}_{group}" in report.summary
 
 
+def test_training_counts_may_be_a_list():
+    scores, targets = random_case(0)
+    report = evaluate(scores, targets, train_positives=COUNTS.tolist())
+    assert report.to_json() == evaluate(scores, targets, train_positives=COUNTS).to_json()
+
+
 def test_names_for_few_classes_and_no_counts():
     summary = evaluate(torch.randn(5, 2), torch.ones(5, 2)).summary
     assert "precision_at_1" in summary

@@ -151,6 +151,12 @@ def test_a_wide_layer_is_a_linear_one(share) -> None:
         torch.testing.assert_close(ours.grad, theirs.grad)
 
 
+def test_a_wide_layer_gives_inputs_their_gradients() -> None:
+    layer, inputs = WideLinear(5000, 3), torch.zeros(2, 5000, requires_grad=True)
+    layer(inputs).sum().backward()
+    torch.testing.assert_close(inputs.grad, layer.weight.sum(dim=0).expand(2, -1))
+
+
 def test_a_wide_layer_tells_of_a_value_that_is_not_finite() -> None:
     inputs = torch.zeros(2, 5000)
     inputs[0, 7] = torch.nan

@@ -18,6 +18,7 @@ from tailmask.integrations.curves import curves
 from tailmask.integrations.resume import ResumableState
 from tailmask.integrations.steering import Statistics, check_statistics, warn_if_idle, warn_of_no_passes
 from tailmask.masking import PartialLabelMasking
+from tailmask.targets import IGNORED
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
@@ -29,8 +30,6 @@ __all__ = ["PLMTrainerCallback", "plm_loss"]
 
 # Tells the checkpoints of one run from those of another after as many steps.
 _RUN_ID = "tailmask_run"
-# What the Trainer and torch's cross-entropy take for "no label".
-_IGNORED = -100
 
 
 def plm_loss(criterion: PartialLabelMasking) -> Callable[..., Tensor]:
@@ -41,9 +40,10 @@ def plm_loss(criterion: PartialLabelMasking) -> Callable[..., Tensor]:
     devices.
 
     Labels have shape (N, C), or (N,) as class indices. Mark unknown ones with −100, which the Trainer counts
-    out. Those marked with −1 or NaN are left out of the loss as well, but not of what it is divided by. Where
-    some are unknown, reduction="mean" is exact; for "batchmean" the number of samples in all batches is taken
-    from that of labels, as if each batch had the same share of unknown ones.
+    out (`from_targets` wants −1 in its place: `labels.masked_fill(labels == -100, -1)`). Those marked with −1
+    or NaN are left out of the loss as well, but not of what it is divided by. Where some are unknown,
+    reduction="mean" is exact; for "batchmean" the number of samples in all batches is taken from that of
+    labels, as if each batch had the same share of unknown ones.
 
     >>> criterion = PartialLabelMasking.from_counts([1, 1], [1, 1])
     >>> loss = plm_loss(criterion)
@@ -58,8 +58,8 @@ def plm_loss(criterion: PartialLabelMasking) -> Callable[..., Tensor]:
         if labels is None:
             raise ValueError('the batch has no labels: call their column "labels"')
         logits: Tensor = outputs["logits"] if isinstance(outputs, Mapping) else outputs[0]
-        known = (labels != _IGNORED) & (labels != -1) & ~labels.isnan()
-        value: Tensor = criterion(logits, labels.masked_fill(labels == _IGNORED, -1))
+        known = (labels != IGNORED) & (labels != -1) & ~labels.isnan()
+        value: Tensor = criterion(logits, labels.masked_fill(labels == IGNORED, -1))
         if num_items_in_batch is None or criterion.reduction == "sum":
             return value
         return value * known.sum() / torch.as_tensor(num_items_in_batch).clamp(min=1)

@@ -94,7 +94,8 @@ def _loss(
     if method.deferral is None:
         return loss
     start = 0.8 if method.deferral.start is None else method.deferral.start  # epoch 160 of 200 as published
-    return losses.DeferredReweighting(loss, weight, start_epoch=round(start * num_epochs))
+    start_epoch = min(round(start * num_epochs), num_epochs - 1)  # so that it does begin
+    return losses.DeferredReweighting(loss, weight, start_epoch=start_epoch)
 
 
 def _masking(

@@ -54,6 +54,8 @@ class Method:
             raise UserError(
                 "plm and bce:pos_power both set the ratio of positives to negatives: leave one of them out"
             )
+        if isinstance(self.loss, parts.LDAM) and self.balance is not None and self.balance.per is not None:
+            raise UserError("ldam has one weight a sample in any case: leave out cb:per")
 
     def __iter__(self) -> Iterator[Part]:
         """The parts that the method has, in the order of the grammar."""

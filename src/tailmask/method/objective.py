@@ -81,7 +81,7 @@ class Objective(nn.Module):
         """Indices of the samples of an epoch, in the order in which they are met."""
         if self.sampler is None:
             return torch.randperm(self.num_samples, generator=generator(self.seed, "order", epoch))
-        self._draw(epoch)
+        self.sampler.set_epoch(epoch)
         return self.sampler.indices()
 
     def begin_epoch(self, epoch: int, *, rank: int = 0) -> None:
@@ -94,7 +94,7 @@ class Objective(nn.Module):
         device = self.masking.target_ratio.device
         self.masking.generator = generator(self.seed, "masks", epoch, rank, device=device)
         if self.sampler is not None:
-            self._draw(epoch)
+            self.sampler.set_epoch(epoch)
             negatives, positives = self.sampler.class_counts()
             self.masking.set_class_counts(positives, negatives)
 
@@ -109,7 +109,3 @@ class Objective(nn.Module):
 
     def _ldam(self) -> losses.LDAMLoss | None:
         return next((module for module in self.modules() if isinstance(module, losses.LDAMLoss)), None)
-
-    def _draw(self, epoch: int) -> None:
-        if self.sampler is not None and self.sampler.epoch != epoch:
-            self.sampler.set_epoch(epoch)

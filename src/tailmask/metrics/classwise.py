@@ -70,6 +70,10 @@ class Confusion:
         wrong = self.false_positives + self.false_negatives
         return divide(2 * self.true_positives, 2 * self.true_positives + wrong)
 
+    def measures(self) -> dict[str, Tensor]:
+        """Precision, recall and F1 of each class, by name."""
+        return {"precision": self.precision, "recall": self.recall, "f1": self.f1}
+
     @property
     def micro_f1(self) -> Tensor:
         """F1 of all classes' counts taken together; one value, or (B,)."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tailmask.metrics.classwise import Confusion, confusion
 from tailmask.metrics.curve import average_precision
-from tailmask.metrics.groups import optional_groups
+from tailmask.metrics.groups import as_train_positives, optional_groups
 from tailmask.metrics.labels import as_labels, as_scores, as_thresholds, check_same_shape
 from tailmask.metrics.ranking import ranking_measures
 from tailmask.metrics.reliability import brier_score, calibration_error
@@ -18,7 +18,7 @@ from tailmask.metrics.report import Report
 from tailmask.metrics.samplewise import exact_match, mean_over_samples, sample_f1
 from tailmask.targets import as_tensor, check_probabilities, read_indices
 
-__all__ = ["Activation", "Evaluation", "averages", "evaluate"]
+__all__ = ["Activation", "Evaluation", "averages", "evaluate", "group_averages"]
 
 Activation = Literal["sigmoid", "softmax", "none"]
 
@@ -27,7 +27,7 @@ def evaluate(
     logits: Tensor,
     targets: Tensor,
     *,
-    train_positives: Tensor | None = None,
+    train_positives: Tensor | Sequence[int] | None = None,
     thresholds: float | Sequence[float] | Tensor = 0.5,
     activation: Activation = "sigmoid",
     single_label: bool = False,
@@ -95,7 +95,7 @@ class Evaluation:
         logits: Tensor,
         targets: Tensor,
         *,
-        train_positives: Tensor | None = None,
+        train_positives: Tensor | Sequence[int] | None = None,
         thresholds: float | Sequence[float] | Tensor = 0.5,
         activation: Activation = "sigmoid",
         single_label: bool = False,
@@ -109,8 +109,8 @@ class Evaluation:
         self.labels = _one_label_each(targets, num_classes) if single_label else as_labels(targets)
         check_same_shape(scores, self.labels, name="logits")
         self.scores, self.probabilities = _activate(scores, activation)
-        self.train_positives = train_positives
-        self.groups = optional_groups(train_positives, num_classes, rarest=rarest, frequent=frequent)
+        self.train_positives = as_train_positives(train_positives, num_classes)
+        self.groups = optional_groups(self.train_positives, rarest=rarest, frequent=frequent)
         self.samples: dict[str, Tensor] = {}  # measures with one value for each sample, (N,)
         if single_label:
             self.predictions = torch.zeros_like(self.labels, dtype=torch.bool)
@@ -151,7 +151,7 @@ class Evaluation:
 
     def class_measures(self, counts: Confusion) -> dict[str, Tensor]:
         """The measures of each class (…, C) that follow from how often it was right and wrong."""
-        values = {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1}
+        values = counts.measures()
         if self.single_label:
             values["error"] = (1.0 - counts.recall).masked_fill(counts.positives == 0, torch.nan)
         return values
@@ -163,9 +163,7 @@ class Evaluation:
             summary["error_balanced"] = summary.pop("error")
         else:
             summary |= {"micro_f1": counts.micro_f1, "hamming_loss": counts.hamming_loss}
-        for group, classes in self.groups.items():
-            summary |= {f"{name}_{group}": value for name, value in averages(per_class, classes).items()}
-        return summary
+        return summary | group_averages(per_class, self.groups)
 
     def _per_class(self, counts: Confusion, weights: Tensor | None) -> dict[str, Tensor]:
         ranked = {"ap": average_precision(self.scores, self.labels, weights=weights)}
@@ -188,6 +186,19 @@ def averages(per_class: Mapping[str, Tensor], classes: Tensor | None = None) -> 
     return {
         name: (values if classes is None else values[..., classes.to(values.device)]).nanmean(dim=-1)
         for name, values in per_class.items()
+    }
+
+
+def group_averages(per_class: Mapping[str, Tensor], groups: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The means over each group of classes, named after it.
+
+    >>> group_averages({"f1": torch.tensor([1.0, 0.5, 0.0])}, {"tail": torch.tensor([1, 2])})
+    {'f1_tail': tensor(0.2500)}
+    """
+    return {
+        f"{name}_{group}": value
+        for group, classes in groups.items()
+        for name, value in averages(per_class, classes).items()
     }
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tailmask.targets import as_tensor
 
-__all__ = ["class_groups", "optional_groups"]
+__all__ = ["as_train_positives", "class_groups", "optional_groups"]
 
 _HINT = "give the positive training samples of each class"
 
@@ -53,22 +53,33 @@ def class_groups(
     return {name: index for name, index in groups.items() if len(index)}
 
 
-def optional_groups(
-    train_positives: Tensor | None, num_classes: int, *, rarest: Sequence[int], frequent: Sequence[int]
-) -> dict[str, Tensor]:
-    """The groups of `num_classes` classes; none where the training counts are not given.
+def as_train_positives(train_positives: Tensor | Sequence[int] | None, num_classes: int) -> Tensor | None:
+    """The training counts of `num_classes` classes (C,) as a tensor, if they are given.
 
-    >>> optional_groups(None, 3, rarest=(), frequent=())
-    {}
+    >>> as_train_positives([90, 10], 2)
+    tensor([90, 10])
     """
     if train_positives is None:
-        if rarest or frequent:
-            raise ValueError("the rarest and most frequent classes need train_positives, the training counts")
-        return {}
-    train_positives = as_tensor(train_positives, name="train_positives", hint=_HINT)
-    if train_positives.shape != (num_classes,):
+        return None
+    counts = as_tensor(train_positives, name="train_positives", hint=_HINT)
+    if counts.shape != (num_classes,):
         raise ValueError(
-            f"train_positives must have shape ({num_classes},), got {tuple(train_positives.shape)}: "
+            f"train_positives must have shape ({num_classes},), got {tuple(counts.shape)}: "
             "did the counts come from another data set?"
         )
-    return class_groups(train_positives, rarest=rarest, frequent=frequent)
+    return counts
+
+
+def optional_groups(
+    train_positives: Tensor | None, *, rarest: Sequence[int], frequent: Sequence[int]
+) -> dict[str, Tensor]:
+    """The groups of classes; none where the training counts are not given.
+
+    >>> optional_groups(None, rarest=(), frequent=())
+    {}
+    """
+    if train_positives is not None:
+        return class_groups(train_positives, rarest=rarest, frequent=frequent)
+    if rarest or frequent:
+        raise ValueError("the rarest and most frequent classes need train_positives, the training counts")
+    return {}

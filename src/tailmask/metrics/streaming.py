@@ -9,8 +9,8 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from tailmask.metrics.classwise import Confusion, confusion
-from tailmask.metrics.evaluation import averages
-from tailmask.metrics.groups import optional_groups
+from tailmask.metrics.evaluation import averages, group_averages
+from tailmask.metrics.groups import as_train_positives, optional_groups
 from tailmask.metrics.labels import as_scores, as_thresholds
 from tailmask.metrics.samplewise import exact_match
 
@@ -43,13 +43,14 @@ class StreamingMetrics(Metric):
         num_classes: int,
         *,
         thresholds: float | Sequence[float] | Tensor = 0.5,
-        train_positives: Tensor | None = None,
+        train_positives: Tensor | Sequence[int] | None = None,
         rarest: Sequence[int] = (),
         frequent: Sequence[int] = (),
     ) -> None:
         super().__init__()
         self.thresholds = as_thresholds(thresholds, num_classes)
-        self.groups = optional_groups(train_positives, num_classes, rarest=rarest, frequent=frequent)
+        positives = as_train_positives(train_positives, num_classes)
+        self.groups = optional_groups(positives, rarest=rarest, frequent=frequent)
         self.add_state("counts", torch.zeros(4, num_classes, dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("matches", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
 
@@ -67,12 +68,10 @@ class StreamingMetrics(Metric):
     def compute(self) -> dict[str, Tensor]:
         """The values so far, by name."""
         counts = Confusion(*self.counts.cpu())  # not every device has float64
-        per_class = {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1}
-        summary = averages(per_class) | {
+        per_class = counts.measures()
+        of_samples = {
             "micro_f1": counts.micro_f1,
             "hamming_loss": counts.hamming_loss,
             "exact_match": self.matches[0].cpu().double() / self.matches[1].cpu(),
         }
-        for group, classes in self.groups.items():
-            summary |= {f"{name}_{group}": value for name, value in averages(per_class, classes).items()}
-        return summary
+        return averages(per_class) | of_samples | group_averages(per_class, self.groups)

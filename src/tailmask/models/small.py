@@ -55,7 +55,8 @@ def mlp(
 class WideLinear(nn.Linear):
     """A linear layer for wide inputs of which a batch fills few columns, as bags of words do.
 
-    In training it multiplies just these columns. Weights and outputs are those of `nn.Linear`.
+    In training it multiplies just these columns, unless the inputs want gradients, which all columns have.
+    Weights and outputs are those of `nn.Linear`.
 
     >>> layer, inputs = WideLinear(5000, 2), torch.zeros(3, 5000)
     >>> inputs[:, [1, 7]] = 1.0
@@ -65,7 +66,8 @@ class WideLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Outputs (N, out_features)."""
-        if not self.training or torch.compiler.is_compiling():  # a graph has no place for what a batch fills
+        is_bound = torch.compiler.is_compiling()  # a graph has no place for what a batch fills
+        if not self.training or is_bound or input.requires_grad:
             return super().forward(input)
         used = input.abs().sum(dim=0).nonzero().squeeze(1)
         if len(used) > self.in_features // 4:

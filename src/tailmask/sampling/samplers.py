@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -40,7 +41,9 @@ class EpochSampler(Sampler[int]):
         self.seed = seed
         self.num_replicas = num_replicas
         self.rank = rank
-        self.set_epoch(0)
+        self.epoch = 0
+        self._drawn: Integers | None = None
+        self._is_iterated = False
 
     @abstractmethod
     def _draw(self, words: np.random.PCG64) -> Integers:
@@ -48,8 +51,10 @@ class EpochSampler(Sampler[int]):
 
     def set_epoch(self, epoch: int) -> None:
         """Go to an epoch, which has its own draw; all ranks must go to the same one."""
-        self.epoch = epoch
-        self._drawn: Integers | None = None
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self._drawn = None
+        self._is_iterated = False
 
     def draw(self) -> Integers:
         """The whole epoch's samples, of all ranks together, in order."""
@@ -78,6 +83,13 @@ class EpochSampler(Sampler[int]):
         return torch.from_numpy(np.stack([times.sum() - positives - unknown, positives]))
 
     def __iter__(self) -> Iterator[int]:
+        if self._is_iterated:
+            warnings.warn(
+                f"the draw of epoch {self.epoch} is met a second time, and samples that it left out are not "
+                "met at all: call set_epoch(epoch) before each epoch",
+                stacklevel=2,
+            )
+        self._is_iterated = True
         return iter(self.indices().tolist())
 
     def __len__(self) -> int:
@@ -98,12 +110,15 @@ class UndersamplingSampler(EpochSampler):
     """Undersampling (Duarte et al. 2021): each epoch the union of up to S random samples of each class.
 
     A sample that is drawn for several classes is met once, and a class with fewer than S samples gives all of
-    them, so an epoch's length varies. Classes that come along with others can be met more than S times.
+    them, so an epoch's length varies. Classes that come along with others can be met more than S times. Call
+    `set_epoch` before each epoch, else all have the first one's draw (Lightning, Accelerate and the Trainer
+    of Hugging Face do so themselves), and tell a `PartialLabelMasking` what was drawn:
 
     >>> sampler = UndersamplingSampler(torch.tensor([0] * 90 + [1] * 5), samples_per_class=10)
     >>> sampler.set_epoch(1)
     >>> len(sampler), sampler.class_counts().tolist()
     (15, [[5, 10], [10, 5]])
+    >>> negatives, positives = sampler.class_counts()  # criterion.set_class_counts(positives, negatives)
 
     Args:
         targets: The training targets: tensor or array (N, C), with −1 or NaN for unknown labels; scipy sparse
@@ -148,7 +163,8 @@ class ClassAwareSampler(EpochSampler):
 
     In each round every class comes once, in random order. A class's samples come in random order too, none a
     second time before all have come; then they are shuffled anew. A sample with several labels belongs to
-    each of its classes, so that frequent ones still come more often.
+    each of its classes, so that frequent ones still come more often. Call `set_epoch` before each epoch, as
+    with `UndersamplingSampler`.
 
     >>> sampler = ClassAwareSampler(torch.tensor([0] * 90 + [1] * 10))
     >>> len(sampler), sampler.class_counts().tolist()

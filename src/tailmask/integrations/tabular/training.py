@@ -20,8 +20,8 @@ __all__ = ["Rows", "Training"]
 class Rows(NamedTuple):
     """Samples to train on or to hold out.
 
-    >>> rows = Rows(torch.eye(2).numpy(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]), torch.tensor([0.5, 1.5]).double())
-    >>> rows.class_counts()
+    >>> rows = Rows(torch.eye(2).numpy(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]), None)
+    >>> rows.weighted([0.5, 1.5]).class_counts()
     tensor([[1500,  500],
             [ 500,    0]])
     """
