@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from tailmask.analysis.comparison import Comparison, Difference, MethodRuns, Row
+from tailmask.analysis.render import footnote
 from tailmask.analysis.verdict import lead_method, verdict
 from tailmask.method import RECOMMENDED
 
@@ -122,8 +123,8 @@ def test_tuned_thresholds_are_also_judged_over_the_rarest_classes() -> None:
         constructed({"f1": (9.4, 8.0, 10.8)}, tuned=(-0.9, -2.3, 0.4), tuned_tail=(-3.8, -7.1, -0.4))
     )
     assert (
-        "plm is not clearly ahead in F1 (−0.9 points, 95 % interval −2.3 to +0.4), and behind over the rarest "
-        "third of the classes (−3.8 points, 95 % interval −7.1 to −0.4)."
+        "plm is not clearly ahead in F1 (−0.9 points, 95 % interval −2.3 to +0.4), and behind over the "
+        "rarest third of the classes (−3.8 points, 95 % interval −7.1 to −0.4)."
     ) in result.text
 
 
@@ -265,6 +266,16 @@ def test_leads_with_the_recommended_method_where_it_is_compared() -> None:
     found = constructed({"f1": (1.0, 0.5, 1.5)}, others={RECOMMENDED: (2.0, 1.0, 3.0)})
     assert lead_method(found) == RECOMMENDED
     assert verdict(found).text.startswith(f"{RECOMMENDED} helped")
+
+
+@pytest.mark.parametrize("tuned", ["plm:rate=0.003,adapt=rate", "plm:adapt=rate,rate=0.003+bce"])
+def test_leads_with_the_recommended_method_whatever_its_rate(tuned: str) -> None:
+    found = constructed({"f1": (1.0, 0.5, 1.5)}, others={tuned: (2.0, 1.0, 3.0)})
+    assert lead_method(found) == tuned
+    assert f" {tuned} is the form of PLM that is recommended" in footnote(found)
+    both = constructed({"f1": (1, 0, 2)}, others={tuned: (2, 1, 3), RECOMMENDED: (2, 1, 3)})
+    assert lead_method(both) == RECOMMENDED
+    assert RECOMMENDED not in footnote(constructed({"f1": (1, 0, 2)}, others={"plm:rate=0.003": (2, 1, 3)}))
 
 
 def test_leads_with_the_first_method_that_masks() -> None:

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from tailmask.analysis.comparison import ClassGain, Comparison, Difference, Row, row_name
 from tailmask.analysis.measures import describe
 from tailmask.analysis.outputs import Decision
-from tailmask.analysis.verdict import interval_text, points
+from tailmask.analysis.verdict import interval_text, points, recommended
 from tailmask.markdown import escape, markdown_table
-from tailmask.method import RECOMMENDED
 
 __all__ = ["CSV_COLUMNS", "MARKDOWN_MARK", "footnote", "mean_text", "to_csv", "to_markdown"]
 
@@ -110,8 +109,8 @@ def footnote(comparison: Comparison) -> str:
         text += f" Methods with tuned thresholds are compared with {comparison.baseline} that has them too."
     if not all(describe(metric).higher_is_better for metric in comparison.headline):
         text += " ↓: lower is better."
-    if any(method.name == RECOMMENDED for method in comparison.methods):
-        text += f" {RECOMMENDED} is the form of PLM that is recommended for new data, plm the paper's."
+    for name in recommended(method.name for method in comparison.methods)[:1]:
+        text += f" {name} is the form of PLM that is recommended for new data, plm the paper's."
     return text
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tailmask.analysis.comparison import Comparison, Difference
@@ -12,7 +12,7 @@ from tailmask.analysis.measures import describe, primary
 from tailmask.method import RECOMMENDED, parse
 from tailmask.metrics import class_groups
 
-__all__ = ["Verdict", "interval_text", "lead_method", "points", "verdict"]
+__all__ = ["Verdict", "interval_text", "lead_method", "points", "recommended", "verdict"]
 
 Outcome = Literal["helped", "mixed", "unclear", "harmed", "nothing"]
 
@@ -60,9 +60,23 @@ def verdict(comparison: Comparison) -> Verdict:
 def lead_method(comparison: Comparison) -> str | None:
     """The method that a verdict is about: the recommended one if it is there, else the first that masks."""
     others = [method.name for method in comparison.methods[1:]]
-    recommended = [name for name in others if name == RECOMMENDED]
     masking = [name for name in others if parse(name).masking is not None]
-    return next(iter([*recommended, *masking, *others]), None)
+    return next(iter([*recommended(others), *masking, *others]), None)
+
+
+def recommended(methods: Iterable[str]) -> list[str]:
+    """Those of the methods that are the recommended one, whatever their λ; the one that names none first.
+
+    >>> recommended(["bce", "plm", "plm:rate=0.003,adapt=rate", "plm:adapt=rate+focal"])
+    ['plm:rate=0.003,adapt=rate']
+    """
+    found = []
+    for name in methods:
+        method = parse(name)
+        if method.masking is not None:
+            open_rate = replace(method, masking=replace(method.masking, rate=None))
+            found += [name] if str(open_rate) == RECOMMENDED else []
+    return sorted(found, key=lambda name: name != RECOMMENDED)
 
 
 def points(value: float, *, sign: bool = True, digits: int = 1) -> str:
