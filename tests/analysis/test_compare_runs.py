@@ -14,6 +14,7 @@ import torch
 from synthetic_runs import draw_logits, draw_targets, long_tail, write_run
 from tailmask.analysis import Comparison, compare_runs
 from tailmask.analysis.comparison import ClassGain
+from tailmask.analysis.render import to_markdown
 from tailmask.errors import UserError
 from tailmask.training.run import Run
 
@@ -117,6 +118,23 @@ def test_decisions_change_just_what_they_can(comparison: Comparison) -> None:
         assert default is not None
         assert tuned is not None
         assert default.mean == pytest.approx(tuned.mean)
+
+
+def test_a_baseline_that_masks_has_the_prior_shift_as_well(runs: list[Run], tmp_path: Path) -> None:
+    masked = [run for run in runs if run.config["name"] == "plm"]
+    others = runs_of(tmp_path, "plm+focal", range(3), bias=0.3 * SHY, prior_shift=(0.5 * SHY).tolist())
+    found = compare_runs([*masked, *others], baseline="plm", resamples=100)
+    shifted = found.like_for_like("plm+focal", "f1", "prior shift")
+    own, base = (found.row(name, "f1", "prior shift") for name in ("plm+focal", "plm"))
+    assert shifted is not None
+    assert shifted.mean == pytest.approx(own.mean - base.mean)
+    assert "## The same with the prior shift for both" in to_markdown(found)
+    assert found.like_for_like("plm", "f1", "prior shift").reference == "default"
+    # As comparisons that were written before have it.
+    earlier = [each for each in found.differences if each.reference != "prior shift"]
+    text = to_markdown(dataclasses.replace(found, differences=tuple(earlier)))
+    section = text.partition("## The same with the prior shift, to plm without")[2].partition("##")[0]
+    assert next(line for line in section.splitlines() if line.startswith("| F1 |")).count("[") == 1
 
 
 def test_decisions_can_be_left_out(runs: list[Run]) -> None:

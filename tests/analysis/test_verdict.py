@@ -232,7 +232,9 @@ def test_nothing_right_is_not_a_finding() -> None:
         "F1 over all classes is 0 with both, and F1 over the rarest third of the classes is 0 with both."
         in (result.sentences[0])
     )
-    assert result.sentences[1].endswith("neither gets a single label right: train for more epochs.")
+    assert result.sentences[1] == (
+        "Neither gets a single label right without tuned thresholds: train for more epochs."
+    )
 
 
 def test_means_of_other_seeds_are_not_told_as_the_course_of_a_difference() -> None:

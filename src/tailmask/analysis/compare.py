@@ -22,13 +22,15 @@ from tailmask.training.run import Run
 
 __all__ = ["compare_runs"]
 
-# How a method decided, and how the baseline did that it is compared with. The last two say whether a gain is
-# more than what thresholds would give the baseline too.
+# How a method decided, and how the baseline did that it is compared with: plainly; in the same way, so that a
+# method is not credited with what this gives the baseline as well; and whether masking alone does more than
+# thresholds alone.
 _REFERENCES: tuple[tuple[Decision, Decision], ...] = (
     ("default", "default"),
     ("tuned thresholds", "default"),
     ("prior shift", "default"),
     ("tuned thresholds", "tuned thresholds"),
+    ("prior shift", "prior shift"),
     ("default", "tuned thresholds"),
 )
 _CLASS_METRICS = ("precision", "recall", "f1", "ap")

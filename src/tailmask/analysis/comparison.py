@@ -163,10 +163,8 @@ class Comparison:
         So a method with tuned thresholds is not credited with what they give the baseline as well; the
         baseline's own row with them says how much that is.
         """
-        reference: Decision = "default"
-        if method != self.baseline and self.row(self.baseline, metric, decision) is not None:
-            reference = decision
-        return self.difference(method, metric, decision=decision, reference=reference)
+        alike = self.difference(method, metric, decision=decision, reference=decision)
+        return alike or self.difference(method, metric, decision=decision)
 
     def gains(self, method: str, *, number: int = 5) -> tuple[list[ClassGain], list[ClassGain]]:
         """The classes that gained most and those that lost most, the greatest change first.

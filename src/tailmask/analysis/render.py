@@ -72,20 +72,29 @@ def to_markdown(comparison: Comparison) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_HEADINGS: dict[Decision, str] = {
-    "default": "Difference to {}, in points, with 95 % intervals",
-    "tuned thresholds": "The same with thresholds tuned for both",
-    "prior shift": "The same with the prior shift, to {} without",
+# By how the methods decided, and how the baseline did.
+_HEADINGS: dict[tuple[Decision, Decision], str] = {
+    ("default", "default"): "Difference to {}, in points, with 95 % intervals",
+    ("tuned thresholds", "tuned thresholds"): "The same with thresholds tuned for both",
+    ("tuned thresholds", "default"): "The same with tuned thresholds, to {} without",
+    ("prior shift", "prior shift"): "The same with the prior shift for both",
+    ("prior shift", "default"): "The same with the prior shift, to {} without",
 }
 
 
 def _differences(comparison: Comparison, methods: Sequence[str]) -> Iterator[str]:
     """For each way to decide, a heading and a table of the methods that can: a line for each measure."""
-    for decision, heading in _HEADINGS.items():
-        able = [name for name in methods if (name, decision) in comparison.row_keys]
+    for (decision, reference), heading in _HEADINGS.items():
+        found = {
+            (name, metric): each
+            for name in methods
+            for metric in comparison.headline
+            if (each := comparison.like_for_like(name, metric, decision)) is not None
+            and each.reference == reference
+        }
+        able = list(dict.fromkeys(name for name, _ in found))
         rows = [
-            [describe(metric).heading]
-            + [_difference_text(comparison.like_for_like(name, metric, decision)) for name in able]
+            [describe(metric).heading, *(_difference_text(found.get((name, metric))) for name in able)]
             for metric in comparison.headline
         ]
         if able:
