@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 __all__ = [
     "IGNORED",
+    "Entries",
     "as_tensor",
     "check_num_classes",
     "check_probabilities",
     "check_targets",
     "read_indices",
+    "read_sparse",
     "require_indices",
 ]
 
@@ -51,6 +54,28 @@ def as_tensor(
     if tensor.is_complex():
         raise ValueError(f"{name} must be numbers, got {tensor.dtype}: {hint}")
     return tensor.to(torch.int64) if tensor.dtype in _WIDE_UNSIGNED else tensor
+
+
+class Entries(NamedTuple):
+    """What a sparse matrix of targets stores; the rest of it is zero."""
+
+    shape: tuple[int, int]  # N, C
+    samples: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+def read_sparse(matrix: Any) -> Entries:
+    """The stored entries of a scipy sparse matrix (N, C), each place once.
+
+    >>> import scipy.sparse
+    >>> read_sparse(scipy.sparse.coo_array(([1, 1], ([0, 2], [1, 0])), shape=(3, 2))).samples
+    array([0, 2])
+    """
+    entries = matrix.tocoo(copy=True)
+    entries.sum_duplicates()
+    samples, classes = (axis.astype(np.int64) for axis in (entries.row, entries.col))
+    return Entries(entries.shape, samples, classes, np.asarray(entries.data, dtype=np.float64))
 
 
 def check_targets(targets: Tensor, *, hint: str = "check how the labels are encoded") -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from tailmask.errors import listing
-from tailmask.targets import as_tensor, check_num_classes, check_targets, read_indices
+from tailmask.targets import as_tensor, check_num_classes, check_targets, read_indices, read_sparse
 
 __all__ = ["check_counts", "count_classes", "stack_counts"]
 
@@ -87,15 +87,12 @@ def _targets_of(batch: Any) -> Tensor:
 
 
 def _count_sparse(targets: Any, num_classes: int | None) -> Tensor:
-    entries = targets.tocoo(copy=True)
-    entries.sum_duplicates()
-    num_samples, number = entries.shape
+    (num_samples, number), _, classes, values = read_sparse(targets)
     check_num_classes(num_classes, found=number)
     # What is not stored is a negative, so only the stored entries need a look.
-    stored = np.asarray(entries.data, dtype=np.float64)
-    check_targets(torch.from_numpy(stored), hint="class indices go in as integers of shape (N,)")
-    positives = np.bincount(entries.col[stored >= 0.5], minlength=number)
-    unknown = np.bincount(entries.col[~(stored >= 0)], minlength=number)
+    check_targets(torch.from_numpy(values), hint="class indices go in as integers of shape (N,)")
+    positives = np.bincount(classes[values >= 0.5], minlength=number)
+    unknown = np.bincount(classes[~(values >= 0)], minlength=number)
     return torch.from_numpy(np.stack([num_samples - positives - unknown, positives]).astype(np.int64))
 
 

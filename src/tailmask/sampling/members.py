@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tailmask.targets import as_tensor, check_num_classes, check_targets, read_indices
+from tailmask.targets import as_tensor, check_num_classes, check_targets, read_indices, read_sparse
 
 __all__ = ["Integers", "Members", "read_members"]
 
@@ -62,11 +62,7 @@ def read_members(targets: Any, num_classes: int | None = None) -> tuple[int, Mem
     (array([0, 1]), array([1]))
     """
     if hasattr(targets, "tocoo"):
-        entries = targets.tocoo(copy=True)
-        entries.sum_duplicates()
-        number, found = entries.shape
-        samples, classes = entries.row.astype(np.int64), entries.col.astype(np.int64)
-        values = np.asarray(entries.data, dtype=np.float64)
+        (number, found), samples, classes, values = read_sparse(targets)
     else:
         tensor = as_tensor(targets).cpu()
         if tensor.ndim == 1:
