@@ -56,6 +56,25 @@ def test_page_of_a_studys_folder(study: Path, here: Path, capsys: pytest.Capture
     assert printed.startswith("plm ")
 
 
+def test_runs_that_chose_a_rate_are_no_results(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bce", "plm:rate=0.1"):
+        write(here / "parent/study/runs" / name, name)
+        write(here / "parent/study/tuning" / name, name, seed=1_000_000)
+    (here / "parent/study/study.json").write_text("{}")
+
+    def seeds(*arguments: str) -> set[int]:
+        assert main(["report", *arguments, "--format", "json", "--resamples", "100"]) == 0
+        methods = json.loads(capsys.readouterr().out)["methods"]
+        return {seed for method in methods for seed in method["seeds"]}
+
+    assert seeds("parent/study") == seeds("parent") == {0}
+    assert seeds("parent/study/tuning") == {1_000_000}
+    monkeypatch.chdir(here / "parent/study")
+    assert seeds(".") == {0}
+
+
 def test_runs_by_name_title_and_baseline(study: Path, here: Path) -> None:
     runs = [str(study / "runs" / name) for name in ("bce-0", "plm-0")]
     options = ["--title", "Mine <&>", "--baseline", "plm", "--resamples", "100", "-o", "a/b.html"]

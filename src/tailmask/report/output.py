@@ -24,7 +24,7 @@ DEPTH = 3
 
 
 def find_runs(folders: Sequence[Path]) -> list[Run]:
-    """The runs in these folders and below them, each once.
+    """The runs in these folders and below them, each once, but for those that a study chose λ by.
 
     >>> find_runs([Path("no-such-folder")])
     Traceback (most recent call last):
@@ -36,14 +36,20 @@ def find_runs(folders: Sequence[Path]) -> list[Run]:
             raise UserError(f"there is no folder {folder}")
         if not folder.is_dir():
             raise UserError(f"{folder} is a file: name the folder of a run")
-        below = [
-            path for depth in range(DEPTH + 1) for path in sorted(folder.glob("*/" * depth + "run.json"))
-        ]
+        patterns = ["*/" * depth + "run.json" for depth in range(DEPTH + 1)]
+        paths = [path.parent for pattern in patterns for path in sorted(folder.glob(pattern))]
+        below = [path for path in paths if not _is_try(path, folder)]
         if not below:
             next(folder.iterdir(), None)  # glob passes over a folder that may not be read; this says so
             raise UserError(f"{folder} is not a run and has none below it: it has no run.json")
-        found |= {path.parent.resolve(): Run(path.parent) for path in below}
+        found |= {path.resolve(): Run(path) for path in below}
     return list(found.values())
+
+
+def _is_try(run: Path, folder: Path) -> bool:
+    """Whether a run below `folder` only served a study to choose λ: such runs are no results."""
+    tuning = run.parent
+    return tuning.name == "tuning" and folder in tuning.parents and (tuning.parent / "study.json").is_file()
 
 
 def format_of(target: Path | None, asked: Format | None) -> Format:
