@@ -25,3 +25,28 @@ def test_hints_share_something_real(name: str, choices: list[str], hint: str) ->
 
 def test_an_error_that_nobody_raised_is_not_ours() -> None:
     assert explain(ValueError("x")) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "is_ours"),
+    [
+        ("raise ValueError('told')", True),
+        ("raise ValueError('told') from None", True),
+        ("try:\n  int('x')\nexcept ValueError as error:\n  raise ValueError('told') from error", True),
+        ("try:\n  raise ValueError('told')\nfinally:\n  print(end='')", True),
+        ("try:\n  raise ValueError('told')\nexcept ValueError:\n  raise", True),
+        ("import io\nwith io.StringIO():\n  raise ValueError('told')", True),
+        ("int('x')", False),
+        ("import torch\ntorch.zeros(2).numpy().reshape(3)", False),
+        ("try:\n  int('x')\nfinally:\n  print(end='')", False),
+        ("try:\n  int('x')\nexcept ValueError:\n  raise", False),
+        ("a, b = [1]", False),
+    ],
+)
+def test_only_what_a_raise_of_ours_says_is_told_to_users(source: str, is_ours: bool) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        exec(source, {"__name__": "tailmask.made_up"})
+    assert explain(caught.value) == ("told" if is_ours else None)
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        exec(source, {"__name__": "elsewhere"})
+    assert explain(caught.value) is None

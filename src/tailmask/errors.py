@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import traceback
 from collections.abc import Iterable
+from opcode import opmap
 from types import ModuleType
 
 __all__ = [
@@ -30,7 +30,7 @@ class UserError(ValueError):
 def explain(error: Exception) -> str | None:
     """The sentence for a user whose files, machine or arguments are to blame; None where the defect is ours.
 
-    A `ValueError` is about what a user handed over where tailmask itself has raised it.
+    A `ValueError` is about what a user handed over where a `raise` of tailmask itself has raised it.
 
     >>> explain(UserError("name a folder"))
     'name a folder'
@@ -62,8 +62,15 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def _is_ours(error: ValueError) -> bool:
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]  # none where it was not raised
-    return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith("tailmask.")
+    """Whether a `raise` of ours is where it comes from, and not a function in C that a line of ours calls."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:  # it was not raised
+        return False
+    frame = last.tb_frame
+    is_raised = frame.f_code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
+    return is_raised and str(frame.f_globals.get("__name__")).startswith("tailmask.")
 
 
 def listing(names: Iterable[object], *, limit: int = 5) -> str:
