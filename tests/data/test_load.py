@@ -45,6 +45,7 @@ def test_files_of_no_known_kind(tmp_path: Path) -> None:
         ({"image_size": 0}, "--image-size must be 1 or more"),
         ({"text_buckets": -4}, "--text-buckets must be 1 or more"),
         ({"data_seed": -1}, "--data-seed must be 0 or more"),
+        ({"data_seed": 5_000_000_000}, "--data-seed must be below 4294967296, got 5000000000"),
         ({"separator": ""}, "--separator must not be empty"),
     ],
 )

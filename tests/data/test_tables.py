@@ -89,6 +89,17 @@ def test_missing_cells_constant_columns_and_new_categories(tmp_path: Path) -> No
     )
 
 
+def test_identifiers_of_more_digits_than_numbers_have(tmp_path: Path) -> None:
+    start = 12345678901234567890123  # polars reads such numbers in 128 bits, which NumPy has not
+    rows = "".join(f"{index % 7},{start + index},{start + index % 5},{index % 2}\n" for index in range(30))
+    (tmp_path / "a.csv").write_text(f"x,account,branch,l\n{rows}")
+    dataset = load(tmp_path / "a.csv", DataOptions(labels="l"))
+    assert [note for note in dataset.notes if "in every row" in note and "'account'" in note]
+    assert dataset.train.inputs[:, 1:].abs().max() < 1e-6
+    (new,) = dataset.encoder.batches(tmp_path / "a.csv", 30)
+    assert new[:, 1:].abs().max() < 1e-6
+
+
 @pytest.mark.parametrize("cells", [["0.1"] * 6, ["0.3", "0.30000000000000004"] * 3, ["true"] * 6])
 def test_another_value_in_a_constant_column_is_not_blown_up(tmp_path: Path, cells: list[str]) -> None:
     rows = "".join(f"{cell},{index},{index % 2}\n" for index, cell in enumerate(cells))

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tailmask.data.constant import is_constant
 from tailmask.data.encoders import Encoder
 from tailmask.data.npz import Npz
 from tailmask.data.options import DataOptions
+from tailmask.data.scales import column_scales
 from tailmask.errors import UserError
 
 if TYPE_CHECKING:
@@ -77,10 +77,7 @@ def _check_size(values: NDArray[Any], names: tuple[str, ...] | None = None) -> N
 def _moments(
     values: NDArray[Any], index: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and deviation of each feature over its known values, from a few rows at a time.
-
-    A constant feature gets a deviation of 1, so that another value in new rows is not blown up.
-    """
+    """Mean and scale of each feature over its known values, from a few rows at a time."""
     step = max(1, 2**22 // max(values.shape[1], 1))
     pieces = [index[start : start + step] for start in range(0, len(index), step)]
     count, total, squares = (np.zeros(values.shape[1]) for _ in range(3))
@@ -95,8 +92,8 @@ def _moments(
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large is told by the result
         for piece in pieces:
             squares += np.nansum(np.square(values[piece] - mean), axis=0)
-    deviation = np.sqrt(squares / np.maximum(count, 1))
-    return mean, np.where(is_constant(low, high), 1.0, deviation)
+    low, high = (np.where(count > 0, end, 0.0) for end in (low, high))
+    return mean, column_scales(np.sqrt(squares / np.maximum(count, 1)), low, high)
 
 
 @dataclass(frozen=True, eq=False)

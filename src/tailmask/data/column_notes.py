@@ -145,9 +145,9 @@ def _tells_rows_apart(series: pl.Series) -> bool:
     if len(numbers) < LEAST_ROWS:
         return False
     suspect = _IDENTIFIER.search(series.name) is not None
-    if not suspect and numbers.dtype.is_integer():
-        values = numbers.to_numpy()
-        suspect = int(values.max()) - int(values.min()) == len(values) - 1
+    if not suspect:
+        low, high = numbers.min(), numbers.max()
+        suspect = isinstance(low, int) and isinstance(high, int) and high - low == len(numbers) - 1
     return suspect and numbers.n_unique() == len(numbers)
 
 

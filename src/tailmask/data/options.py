@@ -100,5 +100,7 @@ class DataOptions:
             value = getattr(self, name)
             if value is not None and not value >= limit:
                 raise UserError(f"--{name.replace('_', '-')} must be {limit} or more, got {value:g}")
+        if self.data_seed >= 2**32:  # what splits are drawn with takes no more
+            raise UserError(f"--data-seed must be below {2**32}, got {self.data_seed}")
         if not self.separator:
             raise UserError("--separator must not be empty")

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tailmask.data.constant import is_constant
 from tailmask.data.encoders import Encoder
 from tailmask.data.frames import TABLES, frame_pieces
+from tailmask.data.scales import column_scales
 from tailmask.errors import UserError, require
 
 if TYPE_CHECKING:
@@ -157,10 +157,11 @@ def fit_column(series: pl.Series) -> Column:
         numbers = numbers[~np.isnan(numbers)]
         if np.isinf(numbers).any():
             raise UserError(f"the column {series.name!r} has infinite numbers: leave such cells empty")
-        with np.errstate(over="ignore"):  # what is too large is told by the result
-            mean = float(numbers.mean()) if len(numbers) else 0.0
-            varies = len(numbers) > 0 and not is_constant(numbers.min(), numbers.max())
-            scale = float(numbers.std()) if varies else 1.0
+        mean, scale = 0.0, 1.0
+        if len(numbers):
+            with np.errstate(over="ignore"):  # what is too large is told by the result
+                mean, deviation = float(numbers.mean()), float(numbers.std())
+            scale = float(column_scales(deviation, numbers.min(), numbers.max()))
         return Column(series.name, "number" if kind.is_numeric() else "boolean", mean, scale)
     if kind.base_type().__name__ not in ("String", "Categorical", "Enum", "Null"):
         raise UserError(
