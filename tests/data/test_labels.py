@@ -98,6 +98,8 @@ def test_single_labels() -> None:
     assert Labels(("a", "b"), torch.eye(2, dtype=torch.int8)).single
     assert not Labels(("a", "b"), torch.tensor([[1, -1]], dtype=torch.int8)).single
     assert not Labels(("a", "b"), torch.tensor([[0, 0]], dtype=torch.int8)).single
+    assert Labels(("a", "b"), torch.tensor([[1, 0], [-1, -1], [0, 1]], dtype=torch.int8)).single
+    assert not Labels(("a", "b"), torch.tensor([[1, 0], [-1, -1], [1, 1]], dtype=torch.int8)).single
     assert Labels(("a", "b"), csr_array(np.eye(2, dtype=np.int8))).single
 
 

@@ -211,6 +211,32 @@ def test_one_tag_a_row_is_single_label(tmp_path: Path) -> None:
     assert load(tmp_path / "a.csv", DataOptions(label_column="kind")).single_label
 
 
+@pytest.mark.parametrize(
+    ("suffix", "blank"), [(".csv", "\n"), (".csv", "\r\n"), (".csv", ",\n"), (".tsv", "\n"), (".tsv", "\t\n")]
+)
+def test_blank_lines_are_no_rows(tmp_path: Path, suffix: str, blank: str) -> None:
+    separator = "," if suffix == ".csv" else "\t"
+    lines = [f"{i}{separator}k{i % 3}\n" for i in range(60)]
+    plain, blanks = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+    plain.write_text(f"x{separator}kind\n{''.join(lines)}")
+    blanks.write_text(f"x{separator}kind\n{blank.join(lines)}{blank}", newline="")
+    expected, found = (load(path, DataOptions(label_column="kind")) for path in (plain, blanks))
+    assert found.single_label
+    assert found.notes == expected.notes
+    assert torch.equal(found.train.inputs, expected.train.inputs)
+    (new,) = found.encoder.batches(blanks, 100)
+    assert torch.equal(new, next(expected.encoder.batches(plain, 100)))
+
+
+def test_a_row_without_a_label_leaves_one_label_a_sample(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,kind\n" + "".join(f"{i},k{i % 3}\n" for i in range(60)) + "7,\n")
+    dataset = load(tmp_path / "a.csv", DataOptions(label_column="kind"))
+    assert dataset.single_label
+    assert sum(int((split.targets == -1).all(dim=1).sum()) for split in dataset.splits.values()) == 1
+    assert "none of their labels is known" in dataset.notes[0]
+    assert not load(tmp_path / "a.csv", DataOptions(label_column="kind", empty_tags="none")).single_label
+
+
 def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
     dataset = load("goemotions", DataOptions(data_dir=real_data, download=False))
     assert {name: len(split) for name, split in dataset.splits.items()} == {
@@ -311,6 +337,27 @@ def test_a_test_file_with_other_types(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("z,l\n1,0\n2,1\n")
     with pytest.raises(UserError, match=r"t\.csv lacks the columns x"):
         load(tmp_path / "a.csv", options)
+
+
+@pytest.mark.parametrize("cells", ["true false NA", "1 0 ?", "TRUE False n/a", "1.0 0.0 -"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_booleans_in_other_files_are_read_as_numbers_are(tmp_path: Path, cells: str, suffix: str) -> None:
+    rows = "".join(f"{str(i % 4 == 0).lower()},{i % 2}\n" for i in range(20))
+    (tmp_path / "a.csv").write_text(f"paid,l\n{rows}")
+    save(pl.DataFrame({"paid": cells.split(), "l": [0, 1, 1]}), tmp_path / f"t{suffix}")
+    options = DataOptions(labels="l", test_file=tmp_path / f"t{suffix}", validation=0)
+    dataset = load(tmp_path / "a.csv", options)
+    assert dataset.columns[0].use == "boolean"
+    expected = [[0.75 / 0.1875**0.5], [-0.25 / 0.1875**0.5], [0.0]]
+    np.testing.assert_allclose(dataset.test.inputs.numpy(), expected, atol=1e-6)
+    (new,) = dataset.encoder.batches(tmp_path / f"t{suffix}", 10)
+    assert torch.equal(new, dataset.test.inputs)
+    save(pl.DataFrame({"paid": [True, False, None]}), tmp_path / "new.parquet")
+    (new,) = dataset.encoder.batches(tmp_path / "new.parquet", 10)
+    assert torch.equal(new, dataset.test.inputs)
+    (tmp_path / "new.csv").write_text("paid\ntrue\nmaybe\n")
+    with pytest.raises(UserError, match=r"new\.csv cannot be read as a table .*paid.*maybe"):
+        list(dataset.encoder.batches(tmp_path / "new.csv", 10))
 
 
 def test_byte_order_marks_and_windows_lines(tmp_path: Path) -> None:

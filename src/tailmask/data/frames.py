@@ -21,12 +21,14 @@ __all__ = ["TABLES", "frame_pieces", "matching_columns", "read_frame"]
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_BOOLEANS = {"true": "1", "false": "0"}
 
 
 def read_frame(path: Path, *, header: bool = True, types: Mapping[str, Any] | None = None) -> pl.DataFrame:
     """A whole table, dates and times in it as text, as a CSV file has them.
 
-    `types` are those that some columns must have, as they had them in the training file.
+    `types` are those that some columns must have, as they had them in the training file; booleans become
+    numbers.
     """
     polars = require("polars", extra="tables")
     with _sentence(path):
@@ -96,7 +98,7 @@ def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None, infer: b
         texts = [name for name, kind in present.items() if kind == polars.String]
         return _cast(scan, {name: wanted[name] for name in wanted if name in present}, texts)
     names = _header(path, _SEPARATORS[suffix], header=header)
-    numbers = {name: kind for name, kind in wanted.items() if kind.is_numeric() and name in names}
+    numbers = {name: kind for name, kind in wanted.items() if _is_number(kind) and name in names}
     scan = polars.scan_csv(
         path,
         has_header=header,
@@ -109,16 +111,30 @@ def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None, infer: b
         schema_overrides=wanted | dict.fromkeys(numbers, polars.String),
         glob=False,
     )
+    # A blank line is no row. Marks of empty cells are cells: they are as yet what the file has.
+    scan = scan.filter(~polars.all_horizontal(polars.all().is_null()))
     return _cast(scan, numbers, list(numbers))
 
 
 def _cast(scan: pl.LazyFrame, types: Mapping[str, Any], texts: Sequence[str]) -> pl.LazyFrame:
-    """The table with columns of the given types; marks of empty cells are no hindrance to numbers."""
-    col = require("polars", extra="tables").col
-    marked = [name for name in texts if name in types and types[name].is_numeric()]
+    """The table with columns of the given types, and numbers for booleans, in words or as 0 and 1.
+
+    Marks of empty cells are no hindrance to numbers.
+    """
+    polars = require("polars", extra="tables")
+    words = {name: _BOOLEANS if types[name] == polars.Boolean else {} for name in texts if name in types}
+    marked = [
+        bare_cells(polars.col(name)).replace(meaning)
+        for name, meaning in words.items()
+        if _is_number(types[name])
+    ]
+    kinds = {name: polars.Float64 if kind == polars.Boolean else kind for name, kind in types.items()}
     # In two steps, so that errors know the column's name.
-    scan = scan.with_columns(bare_cells(col(name)) for name in marked)
-    return scan.with_columns(col(name).cast(kind) for name, kind in types.items())
+    return scan.with_columns(marked).with_columns(polars.col(name).cast(kind) for name, kind in kinds.items())
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(kind.is_numeric() or kind == require("polars", extra="tables").Boolean)
 
 
 def _header(path: Path, separator: str, *, header: bool) -> list[str]:

@@ -69,11 +69,15 @@ class Labels:
 
     @property
     def single(self) -> bool:
-        """Whether every sample has exactly one positive, and nothing is unknown."""
+        """Whether every sample has exactly one positive and no unknown label, or none that is known."""
         if not isinstance(self.targets, Tensor):
             return bool((self.targets.sum(axis=1) == 1).all())
         pieces = (self.targets[start : start + 2**16] for start in range(0, len(self), 2**16))
-        return all(bool((rows >= 0).all() and ((rows == 1).sum(dim=1) == 1).all()) for rows in pieces)
+        return all(bool((_has_one(rows) | (rows == -1).all(dim=1)).all()) for rows in pieces)
+
+
+def _has_one(rows: Tensor) -> Tensor:
+    return (rows >= 0).all(dim=1) & ((rows == 1).sum(dim=1) == 1)
 
 
 def check_classes(classes: Sequence[str], where: object) -> tuple[str, ...]:
