@@ -3,6 +3,7 @@
     python examples/custom_loss.py
 
 Here it is Poly-1 (Leng et al. 2022): cross-entropy plus ε (1 − p), where p is the label's probability.
+PLM is in the form that we recommend: held-out data move the ratios.
 """
 
 import torch
@@ -15,6 +16,7 @@ from tailmask.metrics import evaluate
 
 digits = load("digits")
 inputs, targets = digits.train.batch(torch.arange(len(digits.train)))
+held_out_inputs, held_out_targets = digits.validation.batch(torch.arange(len(digits.validation)))
 test_inputs, test_targets = digits.test.batch(torch.arange(len(digits.test)))
 
 
@@ -33,11 +35,14 @@ def train(criterion: PartialLabelMasking) -> float:
             criterion(model(inputs[index]), targets[index]).backward()
             optimizer.step()
             optimizer.zero_grad()
+        with torch.no_grad():
+            criterion.update(model(held_out_inputs), held_out_targets)
         criterion.step()
     with torch.no_grad():
         return evaluate(model(test_inputs), test_targets).summary["f1"]
 
 
-alone = train(PartialLabelMasking.from_targets(targets, loss=poly1, rate=0.0))  # masks nothing
-inside = train(PartialLabelMasking.from_targets(targets, loss=poly1, rate=0.03))
+options = {"loss": poly1, "adapt": "rate", "record": False}  # record: only `update` does
+alone = train(PartialLabelMasking.from_targets(targets, rate=0.0, **options))  # masks nothing
+inside = train(PartialLabelMasking.from_targets(targets, **options))
 print(f"mean F1 with Poly-1 alone {alone:.3f}, inside PLM {inside:.3f}")

@@ -1,6 +1,8 @@
 """Partial Label Masking in several processes: every rank steps, and all get the ratios of one process.
 
-torchrun --nproc-per-node=2 examples/ddp_torchrun.py
+    torchrun --nproc-per-node=2 examples/ddp_torchrun.py
+
+PLM is in the form that we recommend for few epochs: held-out data move the ratios, and soon.
 """
 
 import torch
@@ -15,10 +17,12 @@ from tailmask.data import load
 from tailmask.metrics import evaluate
 
 dist.init_process_group("gloo")  # "nccl" on GPUs
-rank = dist.get_rank()
+rank, world_size = dist.get_rank(), dist.get_world_size()
 
 digits = load("digits")
 inputs, targets = digits.train.batch(torch.arange(len(digits.train)))
+share = torch.arange(rank, len(digits.validation), world_size)  # held-out data: each rank passes some of them
+held_out_inputs, held_out_targets = digits.validation.batch(share)
 test_inputs, test_targets = digits.test.batch(torch.arange(len(digits.test)))
 
 dataset = TensorDataset(inputs, targets)
@@ -29,7 +33,8 @@ torch.manual_seed(rank)  # other masks on each rank; DDP makes the weights equal
 network = nn.Sequential(nn.Flatten(), nn.Linear(144, 256), nn.ReLU(), nn.Linear(256, 10))
 model = DistributedDataParallel(network)
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-criterion = PartialLabelMasking.from_targets(targets, rate=0.03)  # class counts of all the data
+few_epochs = {"rate": 0.5, "warmup": 1}
+criterion = PartialLabelMasking.from_targets(targets, adapt="rate", record=False, **few_epochs)  # all targets
 
 for epoch in range(12):
     sampler.set_epoch(epoch)
@@ -37,9 +42,11 @@ for epoch in range(12):
         criterion(model(batch), labels).backward()
         optimizer.step()
         optimizer.zero_grad()
+    with torch.no_grad():
+        criterion.update(network(held_out_inputs), held_out_targets)
     criterion.step()  # on all ranks: it adds up what each of them has seen
 
-ratios = [torch.empty(10) for _ in range(dist.get_world_size())]
+ratios = [torch.empty(10) for _ in range(world_size)]
 dist.all_gather(ratios, criterion.target_ratio)
 if rank == 0:
     with torch.no_grad():
