@@ -132,6 +132,16 @@ def test_arrays(tmp_path: Path) -> None:
         everything(encoder, tmp_path / "new.csv")
 
 
+@pytest.mark.parametrize("shape", [(40, 5), (40, 6, 6)])
+def test_arrays_of_another_name(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    X, Y = np.random.default_rng(0).random(shape), np.eye(2)[np.arange(40) % 2]
+    np.savez(tmp_path / "a.npz", X=X, Y=Y)
+    np.savez(tmp_path / "new.npz", features=X)
+    encoder = load(tmp_path / "a.npz").encoder
+    with pytest.raises(UserError, match="no array 'X' but features: save the inputs under that name"):
+        everything(encoder, tmp_path / "new.npz")
+
+
 def test_sparse_arrays_whichever_way_they_are_stored(tmp_path: Path) -> None:
     X = csr_array(random_array((40, 50), density=0.1, rng=np.random.default_rng(0)))
     parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}

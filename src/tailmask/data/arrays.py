@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmask.data.encoders import Encoder
-from tailmask.data.npz import Npz
+from tailmask.data.npz import AS_IN_TRAINING, Npz
 from tailmask.data.options import DataOptions
 from tailmask.data.scales import column_scales
 from tailmask.errors import UserError
@@ -173,7 +173,7 @@ class ArrayEncoder(Encoder):
     def _pieces(self, path: Path, batch_size: int) -> Iterator[NDArray[Any] | csr_array]:
         if path.suffix.lower() == ".npz":
             file = Npz(path)
-            file.require(self.key, "--inputs")
+            file.require(self.key, AS_IN_TRAINING)
             rows = file.csr_rows if file.is_csr(self.key) else file.rows
             yield from rows(self.key, batch_size)
         elif path.suffix.lower() == ".arff":

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from tailmask.data.encoders import Encoder
 from tailmask.data.image_files import decode
 from tailmask.data.images import normalize_images
-from tailmask.data.npz import Npz
+from tailmask.data.npz import AS_IN_TRAINING, Npz
 from tailmask.errors import UserError
 
 __all__ = ["ImageEncoder", "resize", "to_pixels"]
@@ -65,7 +65,7 @@ class ImageEncoder(Encoder):
     def _pixels(self, path: Path, batch_size: int, images: Path | None) -> Iterator[Tensor]:
         if path.suffix.lower() == ".npz":
             file = Npz(path)
-            file.require(self.key, "--inputs")
+            file.require(self.key, AS_IN_TRAINING)
             for values in file.rows(self.key, batch_size):
                 pixels = to_pixels(values, f"{path}: {self.key!r}")
                 if pixels.shape[1] != self.channels:

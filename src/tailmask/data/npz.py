@@ -26,7 +26,10 @@ from tailmask.errors import UserError, listing, require
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["Npz", "read_array_header"]
+__all__ = ["AS_IN_TRAINING", "Npz", "read_array_header"]
+
+# What to do about a new file whose inputs have another name.
+AS_IN_TRAINING = "save the inputs under that name, which they had in training"
 
 _BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, OverflowError, MemoryError)
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError)
@@ -58,12 +61,10 @@ class Npz:
         """Whether a CSR matrix is stored under this name, in its four parts."""
         return all(f"{name}_{part}" in self for part in _CSR_PARTS)
 
-    def require(self, name: str, option: str) -> None:
-        """An error that names what there is, unless `name` is there."""
+    def require(self, name: str, hint: str) -> None:
+        """An error that names what there is and what to do, unless `name` is there."""
         if name not in self and not self.is_csr(name):
-            raise UserError(
-                f"{self.path} has no array {name!r} but {listing(self.names)}: name yours with {option}"
-            )
+            raise UserError(f"{self.path} has no array {name!r} but {listing(self.names)}: {hint}")
 
     def array(self, name: str) -> NDArray[Any]:
         """A whole array."""

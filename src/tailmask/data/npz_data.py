@@ -59,8 +59,8 @@ def read_npz(path: Path, options: DataOptions) -> tuple[ArrayRows | ImageRows, L
     a sample (N,), its number or name. `classes` may name the classes.
     """
     file = Npz(path)
-    file.require(options.inputs, "--inputs")
-    file.require(options.targets, "--targets")
+    file.require(options.inputs, "name yours with --inputs")
+    file.require(options.targets, "name yours with --targets")
     rows, labels = _inputs(file, options), _labels(file, options)
     if len(rows) != len(labels):
         raise UserError(

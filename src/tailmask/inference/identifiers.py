@@ -45,7 +45,7 @@ def _column(path: Path, encoder: Encoder, batch_size: int, column: str) -> Itera
     suffix = path.suffix.lower()
     if suffix == ".npz":
         file = Npz(path)
-        file.require(column, "--id")
+        file.require(column, "name yours with --id")
         for values in file.rows(column, batch_size):
             if values.ndim != 1:
                 raise UserError(f"{path}: {column!r} must hold one value a row, got shape {values.shape[1:]}")
