@@ -15,7 +15,7 @@ from tailmask.cli import main
 from tailmask.data import NAMED, load
 from tailmask.data.dataset import Dataset, Split
 from tailmask.data.pictures import draw_pictures
-from tailmask.data.statistics import summarize
+from tailmask.data.statistics import summaries, summarize
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> str:
@@ -116,7 +116,8 @@ def test_pictures_name_as_many_classes_as_can_be_read(tmp_path: Path, num_classe
     )
     split = Split(torch.zeros(4000, 1), targets)
     classes = tuple(f"class number {c}" for c in range(num_classes))
-    paths = draw_pictures(Dataset("a", classes, split, None, split, load("digits").encoder), tmp_path)
+    dataset = Dataset("a", classes, split, None, split, load("digits").encoder)
+    paths = draw_pictures(dataset, summaries(dataset), tmp_path)
     for path in paths:
         labels = [
             element.text

@@ -92,7 +92,7 @@ def test_users_errors(command, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(raising(UserError("do this instead"))) == 2
     assert capsys.readouterr().err == "tailmask: do this instead\n"
     command(raising(UserError("a class called \x1b[2J\r\nroot:")))
-    assert capsys.readouterr().err == "tailmask: a class called  [2J  root:\n"
+    assert capsys.readouterr().err == "tailmask: a class called �[2J root:\n"
 
 
 def test_our_own_value_errors_are_sentences_and_others_are_not(

@@ -68,6 +68,26 @@ def test_progress_without_a_terminal_is_a_line(tmp_path: Path, capsys) -> None:
     assert "already" not in told
 
 
+def test_one_label_each_with_rows_and_classes_that_lack_it(tmp_path: Path, capsys) -> None:
+    rows = "".join(f"{i % 7},{'' if i % 10 == 9 else f'k{i % 3}'}\n" for i in range(120))
+    (tmp_path / "a.csv").write_text(f"x,kind\n{rows}\n")
+    (tmp_path / "classes.txt").write_text("k0\nk1\nk2\nk3\n")
+    data = [str(tmp_path / "a.csv"), "--label-column", "kind", "--classes", str(tmp_path / "classes.txt")]
+    # The softmax of LDAM needs one label each.
+    arguments = ["--method", "ldam+drw", "--epochs", "1", "--threads", "1", "--out", str(tmp_path / "run")]
+    assert main(["train", *data, *arguments]) == 0
+    told = capsys.readouterr().err
+    assert told.count("12 rows have nothing in 'kind'") == 1
+    assert [line for line in told.splitlines() if "train" in line and "k3" in line] == [
+        "note: train has no positive sample of k3"
+    ]
+    run = Run(tmp_path / "run")
+    assert run.config["single_label"]
+    known = (run.predictions()["test_targets"] == 1).any(axis=1)
+    assert not known.all()
+    assert 0 <= run.metrics["test"]["summary"]["error"] <= 1
+
+
 def test_the_folder_has_a_name_where_none_is_given(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = ["--method", "plm:rate=1,init=mean", "--seed", "2", "--epochs", "1", "--threads", "1"]

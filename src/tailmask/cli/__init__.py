@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TextIO
 
 from tailmask import __version__
-from tailmask.errors import UserError, explain, nearest
+from tailmask.errors import UserError, explain, nearest, printable
 
 __all__ = ["main"]
 
@@ -104,8 +104,7 @@ def _fail(sentence: str) -> int:
 
 def _say(sentence: str, file: TextIO) -> None:
     """Print a sentence in one line; names in it, from whoever's file, cannot move the cursor."""
-    shown = "".join(character if character.isprintable() else " " for character in sentence)
-    print(f"tailmask: {shown}", file=file)
+    print(f"tailmask: {printable(' '.join(sentence.split()))}", file=file)
 
 
 def _show_warning(

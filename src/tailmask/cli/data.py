@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -56,15 +55,13 @@ def data(
     from tailmask.data.notes import data_notes
     from tailmask.data.statistics import summaries
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a note says the same
-        dataset = load(name_or_path, options)
+    dataset = load(name_or_path, options)
     statistics = summaries(dataset)
     notes = list(data_notes(dataset, statistics))
     if plot is not None:
         from tailmask.data.pictures import draw_pictures
 
-        notes += [f"drew {path}" for path in draw_pictures(dataset, plot)]
+        notes += [f"drew {path}" for path in draw_pictures(dataset, statistics, plot)]
     if format == "json":
         _print_json(dataset, statistics, notes)
     else:

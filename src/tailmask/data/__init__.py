@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tailmask.data.options import DataOptions
-from tailmask.errors import UserError, closest, listing, nearest
+from tailmask.errors import UserError, closest, nearest
 
 if TYPE_CHECKING:
     from tailmask.data.dataset import Dataset as Dataset
@@ -64,10 +63,6 @@ def load(name_or_path: str | Path, options: DataOptions | None = None) -> Datase
         dataset = load_file(path, options)
     else:
         raise UserError(_missing(name, path))
-    positives = dataset.train.counts()[1].tolist()
-    absent = [name for name, number in zip(dataset.classes, positives, strict=True) if not number]
-    if absent:
-        warnings.warn(f"no training sample of {dataset.name} has the labels {listing(absent)}", stacklevel=2)
     return dataset
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmask.data.dataset import Dataset
-from tailmask.data.statistics import Statistics, co_occurrence, summarize
+from tailmask.data.statistics import Statistics, co_occurrence
 from tailmask.errors import printable, require
 from tailmask.files import atomic_path
 
@@ -26,9 +27,8 @@ _COLOURS = {"train": "#a6cee3", "validation": "#005f56", "test": "#b8390e"}
 _STYLE = {"svg.fonttype": "none", "svg.hashsalt": "tailmask", "font.size": 9}
 
 
-def draw_pictures(dataset: Dataset, folder: Path) -> list[Path]:
+def draw_pictures(dataset: Dataset, statistics: Mapping[str, Statistics], folder: Path) -> list[Path]:
     """Draw both pictures into a folder, as SVG, and return where they are."""
-    statistics = {name: summarize(split, dataset.classes) for name, split in dataset.splits.items()}
     matplotlib = require("matplotlib", extra="cli")
     paths = []
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
@@ -46,7 +46,7 @@ def draw_pictures(dataset: Dataset, folder: Path) -> list[Path]:
     return paths
 
 
-def draw_frequencies(statistics: dict[str, Statistics]) -> Any:
+def draw_frequencies(statistics: Mapping[str, Statistics]) -> Any:
     """Positives of each class in each split, from the most to the least frequent in training."""
     train = statistics["train"]
     order = list(train.order)

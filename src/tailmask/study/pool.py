@@ -15,8 +15,9 @@ from typing import Any, Protocol
 from tailmask.errors import UserError
 from tailmask.study.facts import DataError, DataFacts
 from tailmask.study.plan import PlannedRun, Setting
-from tailmask.study.process import Events, Worker, num_cores, num_gpus
+from tailmask.study.process import Events, Worker, num_gpus
 from tailmask.training import Run
+from tailmask.training.placement import num_cores
 
 __all__ = ["Failure", "Listener", "Pool", "choose_jobs", "num_missing"]
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-__all__ = ["Events", "Worker", "num_cores", "num_gpus"]
+__all__ = ["Events", "Worker", "num_gpus"]
 
 COMMAND = (sys.executable, "-P", "-m", "tailmask.study.worker")
 
@@ -78,13 +78,6 @@ class Worker:
             events.put((self, json.loads(line)))
         self.process.wait()
         events.put((self, None))
-
-
-def num_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def num_gpus() -> int:

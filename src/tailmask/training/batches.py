@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from tailmask.data.dataset import Split
 from tailmask.errors import UserError
 from tailmask.method.seeds import generator
+from tailmask.training.placement import num_cores
 
 __all__ = ["Batch", "Batches", "Shard", "Workers", "loader"]
 
@@ -129,8 +129,7 @@ class Workers:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Batch]:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        for made in DataLoader(_Returned(self.batches), batch_size=None, num_workers=min(8, cores)):
+        for made in DataLoader(_Returned(self.batches), batch_size=None, num_workers=min(8, num_cores())):
             if isinstance(made, UserError):
                 raise made
             yield made

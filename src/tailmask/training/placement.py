@@ -10,13 +10,20 @@ from typing import Literal
 
 from tailmask.errors import UserError
 
-__all__ = ["Placement"]
+__all__ = ["Placement", "num_cores"]
 
 # How many tasks Slurm has put on each machine: those of this step, of the option, of the whole job.
 _TASKS_PER_NODE = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 
 # From this number on, steps are Slurm's own, such as the shell that salloc opens.
 _OWN_STEPS = 0xFFFFFFF0
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
