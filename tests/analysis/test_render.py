@@ -17,7 +17,7 @@ from tailmask.analysis.render import CSV_COLUMNS, MARKDOWN_MARK, footnote, to_cs
 from tailmask.analysis.terminal import print_comparison
 from tailmask.analysis.verdict import points
 
-HOSTILE = ("<script>alert(1)</script>", "a|b", "[red]x[/red]", "\x1b[2J*bold*")
+HOSTILE = ("<script>alert(1)</script>", "a|b", "*bold*", "\x1b[2J[red]x[/red]")
 
 
 def compare(folder: Path, methods: tuple[str, ...]) -> Comparison:
@@ -76,7 +76,8 @@ def test_markdown_has_the_verdict_the_tables_and_no_live_names(comparison: Compa
     assert "Recall, 2 rarest" in text
     assert "## Difference to bce" in text
     assert "<script>" not in text
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text or "a\\|b" in text
+    for name in ("&lt;script&gt;alert(1)&lt;/script&gt;", "a\\|b", "\\*bold\\*", "\\[2J\\[red\\]x\\[/red\\]"):
+        assert f"{name} |" in text
     rows = [line for line in text.splitlines() if line.startswith("| Precision")]
     assert rows[0].count("|") - rows[0].count("\\|") == 3
 
@@ -105,7 +106,7 @@ def test_methods_with_tuned_thresholds_are_held_against_a_baseline_that_has_them
 def test_terminal_shows_names_as_they_are(comparison: Comparison) -> None:
     text = printed(comparison, width=200)
     assert "\x1b[2J" not in text
-    assert "�[2J*bold*" in text or "[red]x[/red]" in text
+    assert "�[2J[red]x[/red] (20 training samples)" in text
     assert "− bce, 95 %" in text
     assert "The same outputs, decided otherwise" in text
     assert text.rstrip().endswith("train more seeds to know.")

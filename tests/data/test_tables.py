@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 import torch
 from scipy.sparse import csr_array
-from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import murmurhash3_32
 
-from tailmask.data import DataOptions, load
+from tailmask.data import DataOptions, Dataset, load
 from tailmask.data.notes import data_notes
 from tailmask.data.statistics import summaries
 from tailmask.data.tables import read_table
@@ -130,18 +130,24 @@ def test_a_test_file_needs_only_the_columns_that_are_used(tmp_path: Path) -> Non
 
 def test_text_is_a_hashed_bag_of_words(tmp_path: Path) -> None:
     table = frame()
-    path = save(table, tmp_path / "a.csv")
-    alone = DataOptions(labels="tag_*", text="text", features="text", text_buckets=64, test=0.5, validation=0)
-    dataset = load(path, alone)
-    assert isinstance(dataset.train.inputs, csr_array)
-    assert dataset.shape == (64,)
-    expected = HashingVectorizer(n_features=64, alternate_sign=False).transform(table["text"].to_list())
-    rows = np.concatenate([dataset.train.inputs.toarray(), dataset.test.inputs.toarray()])
-    np.testing.assert_allclose(np.sort(rows.sum(axis=1)), np.sort(expected.toarray().sum(axis=1)), atol=1e-5)
-    both = load(path, DataOptions(labels="tag_*", text="text", features="age", text_buckets=64))
-    assert both.shape == (65,)
-    inputs, _ = both.train.batch(torch.arange(3))
-    assert inputs.shape == (3, 65)
+    path, test = save(table, tmp_path / "a.csv"), save(table.tail(9), tmp_path / "test.csv")
+    expected = np.zeros((len(table), 64))
+    for row, text in enumerate(table["text"]):
+        for word in text.split():
+            expected[row, abs(murmurhash3_32(word, seed=0)) % 64] += 1
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+
+    def read(features: str) -> Dataset:
+        text = {"text": "text", "text_buckets": 64, "features": features}
+        return load(path, DataOptions(labels="tag_*", test_file=test, validation=0, **text))
+
+    alone = read("text")
+    assert isinstance(alone.train.inputs, csr_array)
+    np.testing.assert_allclose(alone.train.inputs.toarray(), expected, atol=1e-6)
+    np.testing.assert_allclose(alone.test.inputs.toarray(), expected[-9:], atol=1e-6)
+    both, _ = read("age").train.batch(torch.arange(len(table)))
+    age = StandardScaler().fit_transform(table["age"].to_numpy()[:, None])
+    np.testing.assert_allclose(both, np.hstack([age, expected]), atol=1e-5)
 
 
 def test_text_comes_beside_the_other_columns(tmp_path: Path) -> None:

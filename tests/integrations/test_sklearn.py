@@ -278,11 +278,22 @@ def test_weights_count_in_the_class_ratios_and_the_loss():
 
 def test_works_in_pipelines_and_searches():
     X, Y = make_data()
+    rates = (0.0, 0.2)
+
+    def score_of_fold(rate, train, test):
+        scaler = StandardScaler().fit(X[train])
+        model = quick(rate=rate).fit(scaler.transform(X[train]), Y[train])
+        return f1_score(Y[test], model.predict(scaler.transform(X[test])), average="macro")
+
+    expected = [np.mean([score_of_fold(rate, *fold) for fold in KFold(3).split(X)]) for rate in rates]
+    assert abs(expected[0] - expected[1]) > 0.01, "there is something to choose"
     pipeline = make_pipeline(StandardScaler(), quick())
-    search = GridSearchCV(pipeline, {"plmclassifier__rate": [0.0, 0.2]}, scoring="f1_macro", cv=3)
+    search = GridSearchCV(pipeline, {"plmclassifier__rate": rates}, scoring="f1_macro", cv=3)
     search.fit(10 * X + 3, Y)
-    assert search.best_params_["plmclassifier__rate"] in (0.0, 0.2)
-    assert search.predict(10 * X + 3).shape == Y.shape
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, atol=0.005)
+    best = rates[int(np.argmax(expected))]
+    assert search.best_params_ == {"plmclassifier__rate": best}
+    assert (search.predict(10 * X + 3) == quick(rate=best).fit(X, Y).predict(X)).mean() > 0.99
     assert cross_val_score(quick(), X, Y, scoring="average_precision", cv=2).shape == (2,)
     loss = nn.BCEWithLogitsLoss(reduction="none")
     copy = clone(quick(loss=loss))

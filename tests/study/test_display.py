@@ -62,7 +62,8 @@ def test_in_a_terminal_there_are_bars_and_the_lines_stay(runs):
     assert "1 of 2 runs" in text
     assert "1/2 bce, seed 0: validation F1 25.0" in text
     assert "comparing: 1 of 2 runs" in text
-    assert screen.getvalue().endswith("\x1b[?25h") or "\x1b[?25h" in screen.getvalue(), "the cursor is back"
+    hidden, shown = (screen.getvalue().rfind(f"\x1b[?25{end}") for end in "lh")
+    assert 0 <= hidden < shown, "the cursor is back"
 
 
 def test_runs_of_several_settings_are_told_apart(runs, capsys):

@@ -135,15 +135,33 @@ def test_a_folder_with_other_files_is_refused(dataset, tmp_path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_what_cannot_work_leaves_no_folder(dataset, tmp_path) -> None:
-    for config in (
-        tiny_config("ldam"),
-        tiny_config("plm", fields=["model.name=resnet12", "model.hidden=[]", "model.dropout=0"]),
-        tiny_config("plm", fields=["evaluation.rarest=[5]"]),
-        tiny_config("plm", fields=["evaluation.frequent=[0]"]),
-    ):
-        with pytest.raises(UserError):
-            train(config, tmp_path / "run", dataset=dataset)
+@pytest.mark.parametrize(
+    ("method", "fields", "message"),
+    [
+        (
+            "ldam",
+            [],
+            "ldam needs data with exactly one label a sample, and here samples have several or none",
+        ),
+        (
+            "plm",
+            ["model.name=resnet12", "model.hidden=[]", "model.dropout=0"],
+            r"'resnet12' is for images .*, but a sample here has the shape \(6,\)",
+        ),
+        ("plm", ["evaluation.rarest=[5]"], "rarest must be numbers of classes, of which there are 4, got 5"),
+        (
+            "plm",
+            ["evaluation.frequent=[0]"],
+            "frequent must be numbers of classes, of which there are 4, got 0",
+        ),
+    ],
+)
+def test_what_cannot_work_leaves_no_folder(
+    dataset, tmp_path, method: str, fields: list[str], message: str
+) -> None:
+    config = tiny_config(method, fields=fields)
+    with pytest.raises(UserError, match=message):
+        train(config, tmp_path / "run", dataset=dataset)
     assert not (tmp_path / "run").exists()
 
 
