@@ -110,7 +110,6 @@ def test_labels_by_pattern_or_as_meka_counts_them(tmp_path: Path) -> None:
         ("emotions", 391, 202, 72, 6),
     ],
 )
-@pytest.mark.filterwarnings("ignore:no training sample")
 def test_real_sets_have_their_published_sizes(
     real_data: Path, name: str, train: int, test: int, features: int, num_labels: int
 ) -> None:
