@@ -14,7 +14,7 @@ import torch
 from synthetic_runs import draw_logits, draw_targets, long_tail, write_run
 from tailmask.analysis import Comparison, compare_runs
 from tailmask.analysis.comparison import ClassGain
-from tailmask.analysis.render import to_markdown
+from tailmask.analysis.render import footnote, to_markdown
 from tailmask.errors import UserError
 from tailmask.training.run import Run
 
@@ -129,6 +129,7 @@ def test_a_baseline_that_masks_has_the_prior_shift_as_well(runs: list[Run], tmp_
     assert shifted is not None
     assert shifted.mean == pytest.approx(own.mean - base.mean)
     assert "## The same with the prior shift for both" in to_markdown(found)
+    assert "Methods with the prior shift are compared with plm that has it too." in footnote(found)
     assert found.like_for_like("plm", "f1", "prior shift").reference == "default"
     # As comparisons that were written before have it.
     earlier = [each for each in found.differences if each.reference != "prior shift"]

@@ -233,7 +233,7 @@ def test_nothing_right_is_not_a_finding() -> None:
         in (result.sentences[0])
     )
     assert result.sentences[1] == (
-        "Neither gets a single label right without tuned thresholds: train for more epochs."
+        "At the plain threshold neither gets a single label right: train for more epochs."
     )
 
 

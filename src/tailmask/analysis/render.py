@@ -116,6 +116,8 @@ def footnote(comparison: Comparison) -> str:
         text += f" Differences are over the seeds that a method has in common with {comparison.baseline}."
     if any(decision == "tuned thresholds" for _, decision in comparison.row_keys):
         text += f" Methods with tuned thresholds are compared with {comparison.baseline} that has them too."
+    if any(difference.reference == "prior shift" for difference in comparison.differences):
+        text += f" Methods with the prior shift are compared with {comparison.baseline} that has it too."
     if not all(describe(metric).higher_is_better for metric in comparison.headline):
         text += " ↓: lower is better."
     for name in recommended(method.name for method in comparison.methods)[:1]:

@@ -162,7 +162,7 @@ def _untrained(comparison: Comparison, lead: str) -> list[str]:
     rows = [comparison.row(method, "f1") for method in (comparison.baseline, lead)]
     if any(row is None or row.mean > 0 for row in rows):
         return []
-    return ["Neither gets a single label right without tuned thresholds: train for more epochs."]
+    return ["At the plain threshold neither gets a single label right: train for more epochs."]
 
 
 def _against_thresholds(comparison: Comparison, lead: str, *, gained: bool) -> list[str]:
