@@ -7,14 +7,18 @@ from collections.abc import Sequence
 
 __all__ = ["escape", "markdown_table"]
 
+# What a terminal obeys when it is shown the file.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, on one line.
+    r"""Text that Markdown shows as it is, on one line.
 
-    >>> print(escape("a|b <script> *c*"))
-    a\\|b &lt;script&gt; \\*c\\*
+    >>> print(escape("a|b <script> *c* \x1bc"))
+    a\|b &lt;script&gt; \*c\* �c
     """
-    flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    flat = _CONTROL.sub("�", " ".join(text.split()))
+    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|])", r"\\\1", flat)
 
 
