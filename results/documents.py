@@ -9,7 +9,18 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from published import HERE, PLAIN, SHIFTED, TUNED, changed_fields, measured, reproduced, result, table_line
+from published import (
+    HERE,
+    PLAIN,
+    SHIFTED,
+    TUNED,
+    changed_fields,
+    comparisons,
+    measured,
+    reproduced,
+    result,
+    table_line,
+)
 
 from tailmask.analysis.comparison import Comparison
 from tailmask.analysis.outputs import Decision
@@ -73,6 +84,8 @@ def _block(word: str, found: dict[str, Comparison]) -> Iterator[str]:
             return _single_label()
         case "recommended":
             return _differences(found, (RECOMMENDED,), ALL_MEASURES)
+        case "held out":
+            return _differences(comparisons(HERE / "held-out"), (RECOMMENDED,), ALL_MEASURES)
         case "plm":
             return _differences(found, CARDS[word], (*MEASURES, SHIFTED_RANKING))
         case _:
