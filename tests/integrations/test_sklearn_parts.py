@@ -30,6 +30,7 @@ def test_class_ratios_of_partial_fit_are_those_of_all_calls():
     np.testing.assert_allclose(model.criterion_.class_ratio, expected, rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.*classes have no", "ignore:.*compares classes")
 def test_weights_compare_over_the_calls_of_partial_fit():
     X, Y = make_data(50)
     heavy, even = (quick(rate=0.0) for _ in range(2))
