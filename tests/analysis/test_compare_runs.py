@@ -295,6 +295,16 @@ def test_predictions_of_another_shape_are_refused(tmp_path: Path) -> None:
         compare_runs([Run(run.folder)])
 
 
+@pytest.mark.parametrize("count", [-1, 2**63, 1.5, None])
+def test_counts_that_are_none_are_refused(tmp_path: Path, count: object) -> None:
+    (run,) = runs_of(tmp_path, "bce", range(1))
+    config = json.loads((run.folder / "run.json").read_text())
+    config["train_counts"][1][0] = count
+    (run.folder / "run.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=r"run\.json has no valid 'train_counts'"):
+        compare_runs([Run(run.folder)])
+
+
 def test_weights_may_be_removed_to_save_space(tmp_path: Path) -> None:
     (run,) = runs_of(tmp_path, "bce", range(1))
     (run.folder / "model.safetensors").unlink()

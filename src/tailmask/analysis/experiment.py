@@ -111,8 +111,12 @@ def _holds(name: str, config: dict[str, Any]) -> bool:
         return isinstance(value.get("schedule"), dict) and isinstance(value.get("evaluation"), dict)
     if name == "train_counts":
         rows = [row for row in value if isinstance(row, list) and len(row) == len(config["classes"])]
-        return len(rows) == len(value) == 2 and all(type(number) is int for row in rows for number in row)
+        return len(rows) == len(value) == 2 and all(_is_count(number) for row in rows for number in row)
     return name != "classes" or all(isinstance(each, str) for each in value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63  # what a tensor holds
 
 
 def _setting(run: Run) -> dict[str, Any]:
