@@ -44,9 +44,12 @@ def test_an_error_that_nobody_raised_is_not_ours() -> None:
     ],
 )
 def test_only_what_a_raise_of_ours_says_is_told_to_users(source: str, is_ours: bool) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
-        exec(source, {"__name__": "tailmask.made_up"})
-    assert explain(caught.value) == ("told" if is_ours else None)
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
-        exec(source, {"__name__": "elsewhere"})
-    assert explain(caught.value) is None
+    def explained(module: str) -> str | None:
+        try:
+            exec(source, {"__name__": module})
+        except ValueError as error:
+            return explain(error)
+        raise AssertionError("nothing was raised")
+
+    assert explained("tailmask.made_up") == ("told" if is_ours else None)
+    assert explained("elsewhere") is None

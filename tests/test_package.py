@@ -16,8 +16,8 @@ API = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8"
 
 # From the bottom up; a module may import from rows below its own, and from itself.
 LAYERS = [
-    {"errors", "files", "markdown", "buffers", "targets", "__init__"},
-    {"functional", "reduction"},
+    {"errors", "files", "buffers", "targets", "__init__"},
+    {"functional", "reduction", "markdown"},
     {"masking", "losses", "sampling", "metrics", "calibration"},
     {"data", "models"},
     {"method"},

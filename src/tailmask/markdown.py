@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["escape", "markdown_table"]
+from tailmask.errors import printable
 
-# What a terminal obeys when it is shown the file.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+__all__ = ["escape", "markdown_table"]
 
 
 def escape(text: str) -> str:
@@ -17,8 +16,7 @@ def escape(text: str) -> str:
     >>> print(escape("a|b <script> *c* \x1bc"))
     a\|b &lt;script&gt; \*c\* �c
     """
-    flat = _CONTROL.sub("�", " ".join(text.split()))
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    flat = printable(" ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|])", r"\\\1", flat)
 
 

@@ -72,6 +72,7 @@ def test_unknown_commands_get_a_suggestion(capsys: pytest.CaptureFixture[str]) -
         (["data", "digits", "--rho", "0.1"], "--rho must be 1 or more, got 0.1"),
         (["data", "digits", "--format", "xml"], "--format takes one of"),
         (["data", "digitz"], "there is no data set and no file called 'digitz': did you mean 'digits'?"),
+        (["data", "my  file.csv"], "there is no file 'my  file.csv'"),
     ],
 )
 def test_mistakes_get_one_sentence(

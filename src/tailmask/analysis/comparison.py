@@ -154,8 +154,9 @@ class Comparison:
         decision: Decision = "default",
         reference: Decision = "default",
     ) -> Difference | None:
-        """One paired difference; None where there is none."""
-        return self._differences.get((method, decision, reference, metric))
+        """One paired difference; None where there is none, or it is of no number, as over absent classes."""
+        found = self._differences.get((method, decision, reference, metric))
+        return None if found is None or math.isnan(found.mean) else found
 
     def like_for_like(self, method: str, metric: str, decision: Decision = "default") -> Difference | None:
         """The difference to the baseline decided in the same way if it can be, else to its plain decisions.

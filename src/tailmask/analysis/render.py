@@ -165,7 +165,7 @@ def _gains(gains: Sequence[ClassGain]) -> str:
 
 
 def _difference_text(difference: Difference | None) -> str:
-    if difference is None or math.isnan(difference.mean):
+    if difference is None:
         return "–"
     ends = interval_text(difference, digits=2).replace(" to ", ", ")
     text = f"{points(difference.mean, digits=2)} [{ends}]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -93,7 +92,7 @@ def _gain(gain: ClassGain) -> str:
 
 
 def _difference(difference: Difference | None) -> Text:
-    if difference is None or math.isnan(difference.mean):
+    if difference is None:
         return _text("")
     text = f"{points(difference.mean)} [{points(difference.low)}, {points(difference.high)}]"
     return _text(text, style={1: "green", -1: "red", 0: "dim"}[difference.effect])

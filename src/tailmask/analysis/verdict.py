@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -42,7 +41,7 @@ def verdict(comparison: Comparison) -> Verdict:
     if lead is None:
         return Verdict("nothing", (f"Only {base} was run: there is nothing to compare it with.",))
     whole_name, tail_name = primary(single_label=comparison.single_label)
-    whole, tail = comparison.difference(lead, whole_name), _defined(comparison.difference(lead, tail_name))
+    whole, tail = comparison.difference(lead, whole_name), comparison.difference(lead, tail_name)
     if whole is None:
         text = f"{lead} and {base} have no seed in common, so no difference can be paired"
         return Verdict("nothing", (f"{text}: train both with the same seeds.",))
@@ -97,11 +96,6 @@ def interval_text(difference: Difference, *, digits: int = 1) -> str:
     '−0.4 to +4.4'
     """
     return f"{points(difference.low, digits=digits)} to {points(difference.high, digits=digits)}"
-
-
-def _defined(difference: Difference | None) -> Difference | None:
-    """The difference, None also where it is of no number, as over a tail that the test samples lack."""
-    return None if difference is None or math.isnan(difference.mean) else difference
 
 
 def _finding(
@@ -172,9 +166,7 @@ def _against_thresholds(comparison: Comparison, lead: str, *, gained: bool) -> l
     if both is None or plain is None or rival is None:
         missing = f"Whether thresholds tuned on validation would do as much for {base} was not measured."
         return [missing] if gained else []
-    tail = _defined(
-        comparison.difference(lead, "f1_tail", decision="tuned thresholds", reference="tuned thresholds")
-    )
+    tail = comparison.difference(lead, "f1_tail", decision="tuned thresholds", reference="tuned thresholds")
     rare = "" if tail is None else f", and {_standing(tail, 'over the rarest third of the classes')}"
     against = comparison.difference(lead, "f1", reference="tuned thresholds")
     lesson = {
@@ -195,7 +187,7 @@ def _standing(difference: Difference, where: str) -> str:
 
 
 def _ranking(comparison: Comparison, lead: str) -> list[str]:
-    difference = _defined(comparison.difference(lead, "ap"))
+    difference = comparison.difference(lead, "ap")
     if difference is None:
         return []
     return [f"{_clause(comparison, difference, 'Average precision, which no threshold changes,')}."]
@@ -204,7 +196,7 @@ def _ranking(comparison: Comparison, lead: str) -> list[str]:
 def _others(comparison: Comparison, lead: str, metric: str) -> list[str]:
     found: dict[int, list[str]] = {1: [], -1: [], 0: []}
     for method in comparison.methods[1:]:
-        difference = _defined(comparison.difference(method.name, metric))
+        difference = comparison.difference(method.name, metric)
         if method.name != lead and difference is not None:
             found[difference.effect].append(f"{method.name} ({points(difference.mean)})")
     words = {1: "clearly better", -1: "clearly worse", 0: "not clearly different"}

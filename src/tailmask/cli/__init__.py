@@ -104,7 +104,7 @@ def _fail(sentence: str) -> int:
 
 def _say(sentence: str, file: TextIO) -> None:
     """Print a sentence in one line; names in it, from whoever's file, cannot move the cursor."""
-    print(f"tailmask: {printable(' '.join(sentence.split()))}", file=file)
+    print(f"tailmask: {printable(' '.join(sentence.splitlines()))}", file=file)
 
 
 def _show_warning(

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["column_scales"]
 
 # Numbers that differ by less than this share of their size do so by rounding.
-ROUNDING = 64 * float(np.finfo(np.float64).eps)
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 
 def column_scales(deviation: ArrayLike, low: ArrayLike, high: ArrayLike) -> NDArray[np.float64]:
@@ -23,5 +23,5 @@ def column_scales(deviation: ArrayLike, low: ArrayLike, high: ArrayLike) -> NDAr
     low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
     size = np.maximum(abs(low), abs(high))
     with np.errstate(over="ignore", invalid="ignore"):  # of columns with infinite numbers others tell
-        is_constant = high - low <= ROUNDING * size
+        is_constant = high - low <= _ROUNDING * size
     return np.where(is_constant, np.maximum(size, 1.0), deviation)

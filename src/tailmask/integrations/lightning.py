@@ -163,9 +163,9 @@ class PLMCallback(Callback):
 
     def _step(self, pl_module: LightningModule) -> None:
         self._is_due = False
-        _, faults = self.criterion.summed_statistics()
-        if self.statistics == "validation" and not (self._has_validated or faults.any()):
-            return
+        is_unsteered = self.statistics == "validation" and not self._has_validated
+        if is_unsteered and not self.criterion.summed_statistics()[1].any():
+            return  # of bad values in training the step tells
         self._has_validated = False
         prefix = "plm" if self.name is None else f"plm/{self.name}"
         pl_module.log_dict(curves(self.criterion.step(), prefix), sync_dist=True)

@@ -237,9 +237,10 @@ class PLMTrainerCallback(TrainerCallback):
         criterion.update(*args)
 
     def _step(self, state: TrainerState) -> None:
-        recorded, faults = self.criterion.summed_statistics()
-        if self.statistics == "validation" and not (recorded.any() or faults.any()):
-            return
+        if self.statistics == "validation" and not any(
+            part.any() for part in self.criterion.summed_statistics()
+        ):
+            return  # of bad values in training the step tells
         values = curves(self.criterion.step(), "plm" if self.name is None else f"plm/{self.name}")
         state.log_history.append(values | {"epoch": state.epoch, "step": state.global_step})
 

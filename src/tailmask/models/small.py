@@ -66,9 +66,8 @@ class WideLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Outputs (N, out_features)."""
-        is_bound = torch.compiler.is_compiling()  # a graph has no place for what a batch fills
-        if not self.training or is_bound or input.requires_grad:
-            return super().forward(input)
+        if not self.training or input.requires_grad or torch.compiler.is_compiling():
+            return super().forward(input)  # a compiled graph has no place for what a batch fills
         used = input.abs().sum(dim=0).nonzero().squeeze(1)
         if len(used) > self.in_features // 4:
             return super().forward(input)

@@ -90,7 +90,7 @@ def tiles(comparison: Comparison, lead: str) -> list[Tile]:
     names = [*primary(single_label=comparison.single_label), "ap"]
     names.append("error" if comparison.single_label else "exact_match")
     found = [(name, comparison.difference(lead, name)) for name in names]
-    shown = [(name, each) for name, each in found if each is not None and not math.isnan(each.mean)]
+    shown = [(name, each) for name, each in found if each is not None]
     scale = max((max(abs(each.low), abs(each.high)) for _, each in shown), default=1.0)
     return [
         Tile(
@@ -195,7 +195,7 @@ def _gain(gain: ClassGain, scale: float) -> Gain:
 
 
 def _cell(difference: Difference | None, mean: str) -> Cell:
-    if difference is None or math.isnan(difference.mean):
+    if difference is None:
         return Cell(mean)
     ends = f"{points(difference.low)} to {points(difference.high)}"
     return Cell(mean, points(difference.mean), ends, difference.effect)

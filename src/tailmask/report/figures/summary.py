@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,13 +25,9 @@ def differences(comparison: Comparison, *, methods: Sequence[str] | None = None)
     right is always better.
     """
     others = methods or [method.name for method in comparison.methods[1:]]
-    every = {
-        (method, name): comparison.difference(method, name)
-        for method in others
-        for name in comparison.headline
-    }
-    known = {key: each for key, each in every.items() if each is not None and not math.isnan(each.mean)}
-    names = [name for name in comparison.headline if any((method, name) in known for method in others)]
+    names = [
+        name for name in comparison.headline if any(comparison.difference(method, name) for method in others)
+    ]
     height = 0.9 + len(names) * (0.16 + 0.17 * len(others))
     figure, grid = new_figure(height=height)
     axes = grid[0, 0]
@@ -43,7 +38,7 @@ def differences(comparison: Comparison, *, methods: Sequence[str] | None = None)
     for place, method in enumerate(others):
         colour = SERIES[(place + 1) % len(SERIES)]
         for line, name in enumerate(names):
-            found = known.get((method, name))
+            found = comparison.difference(method, name)
             if found is None:
                 continue
             sign = 100.0 if describe(name).higher_is_better else -100.0
