@@ -347,6 +347,15 @@ def test_a_test_file_with_other_types(tmp_path: Path) -> None:
         load(tmp_path / "a.csv", options)
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_a_test_file_may_fill_a_column_that_is_empty_in_training(tmp_path: Path, suffix: str) -> None:
+    table = frame(20).select("age", "tag_a").with_columns(pl.lit(None).alias("fax"))
+    test = save(table.with_columns(pl.lit(0.5).alias("fax")), tmp_path / f"t{suffix}")
+    options = DataOptions(labels="tag_a", test_file=test, validation=0)
+    dataset = load(save(table, tmp_path / f"a{suffix}"), options)
+    assert torch.equal(dataset.test.inputs, dataset.train.inputs)
+
+
 @pytest.mark.parametrize("cells", ["true false NA", "1 0 ?", "TRUE False n/a", "1.0 0.0 -"])
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_booleans_in_other_files_are_read_as_numbers_are(tmp_path: Path, cells: str, suffix: str) -> None:

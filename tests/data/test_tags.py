@@ -1,13 +1,15 @@
-"""All labels of a row in one cell: lists that were written as text, and what is refused."""
+"""All labels of a row in one cell: texts as they stand, lists, and what is refused."""
 
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from tailmask.data import DataOptions
+from tailmask.data import DataOptions, load
 from tailmask.data.labels import Labels
 from tailmask.data.tables import read_table
 from tailmask.errors import UserError
@@ -17,6 +19,59 @@ def read(cells: list[str], folder: Path) -> Labels:
     with (folder / "a.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("x", "tags"), *enumerate(cells)])
     return read_table(folder / "a.csv", DataOptions(label_column="tags"))[1]
+
+
+@pytest.mark.parametrize(
+    ("cells", "classes"),
+    [
+        (["250.0", "250.00", "038.9", "250.0"], ("038.9", "250.0", "250.00")),
+        (["01", "02", "1"], ("01", "1", "02")),
+        (["True", "False", "True"], ("False", "True")),
+        (["12345678901234567890123", "7"], ("12345678901234567890123", "7")),
+    ],
+)
+def test_labels_of_a_text_file_are_what_it_says(tmp_path: Path, cells: list[str], classes: tuple) -> None:
+    assert read(cells, tmp_path).classes == classes
+    (tmp_path / "a.tsv").write_text("".join(f"{cell}\t{row}\n" for row, cell in enumerate(cells)))
+    options = DataOptions(label_column="0", no_header=True)
+    assert read_table(tmp_path / "a.tsv", options)[1].classes == classes
+
+
+@pytest.mark.parametrize("column", ["labels", "tags"])
+def test_labels_are_the_same_in_another_file(tmp_path: Path, column: str) -> None:
+    (tmp_path / "a.csv").write_text(f"x,{column}\n" + "1,01\n2,02\n" * 5)
+    (tmp_path / "t.csv").write_text(f'x,{column}\n1,"01,02"\n2,02\n')
+    named = None if column == "labels" else column
+    dataset = load(
+        tmp_path / "a.csv", DataOptions(label_column=named, test_file=tmp_path / "t.csv", validation=0)
+    )
+    assert dataset.classes == ("01", "02")
+    assert dataset.train.counts()[1].tolist() == [5, 5]
+    assert dataset.test.targets.tolist() == [[1, 1], [0, 1]]
+
+
+def test_columns_of_labels_and_one_that_holds_all_of_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,t_a,tags\n1,0,a\n")
+    with pytest.raises(UserError, match=r"with --labels, .* with --label-column, not both$"):
+        read_table(tmp_path / "a.csv", DataOptions(labels="t_*", label_column="tags"))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_lists_are_stripped_in_every_format(tmp_path: Path, suffix: str) -> None:
+    table = pl.DataFrame({"x": [1, 2, 3, 4], "labels": [[" a", "b"], [""], None, ["b ", None]]})
+    path = tmp_path / f"a{suffix}"
+    table.write_ndjson(path) if suffix == ".jsonl" else table.write_parquet(path)
+    labels = read_table(path, DataOptions())[1]
+    assert labels.classes == ("a", "b")
+    assert labels.targets.tolist() == [[1, 1], [0, 0], [-1, -1], [0, 1]]
+
+
+@pytest.mark.parametrize("cell", [{"a": 1, "b": 0}, [{"name": "a"}], [["a"], ["b"]]])
+def test_objects_are_no_labels(tmp_path: Path, cell: object) -> None:
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"x": x, "labels": cell}) for x in range(4)))
+    with pytest.raises(UserError, match=r"'labels' in .*a\.jsonl .*: write a list of .* --labels") as error:
+        read_table(tmp_path / "a.jsonl", DataOptions())
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(

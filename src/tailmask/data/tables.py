@@ -83,17 +83,30 @@ class TableRows:
 
     @property
     def types(self) -> dict[str, Any]:
-        """The types of the columns to learn from, which other files must have too."""
-        number = require("polars", extra="tables").Float64
+        """The types of the columns to learn from, which other files must have too; empty ones have none."""
+        polars = require("polars", extra="tables")
         kinds = {name: self.frame.schema[name] for name in (*self.columns, *self.text)}
-        return {name: number if kind.is_numeric() else kind for name, kind in kinds.items()}
+        return {
+            name: polars.Float64 if kind.is_numeric() else kind
+            for name, kind in kinds.items()
+            if kind != polars.Null
+        }
 
 
 def read_table(
     path: Path, options: DataOptions, *, types: dict[str, Any] | None = None
 ) -> tuple[TableRows | FileRows, Labels]:
     """Features and labels of a table; with a column `path` and no choice of features, images and labels."""
-    frame = read_frame(path, header=not options.no_header, types=types)
+    if options.labels is not None and options.label_column is not None:
+        raise UserError(
+            "name the columns of labels with --labels, or the one that holds all of a row's labels with "
+            "--label-column, not both"
+        )
+    wanted = dict(types or {})
+    if options.labels is None and path.suffix.lower() in (".csv", ".tsv"):
+        # In a text file 01 is not 1; the other formats know what they hold.
+        wanted[_tags_column(options)] = require("polars", extra="tables").String
+    frame = read_frame(path, header=not options.no_header, types=wanted)
     required = types is None  # a second file need not have what is passed over
     dropped = matching_columns(options.drop, frame.columns, path, required=required) if options.drop else []
     labels, label_columns = _labels(frame.drop(dropped), path, options)
@@ -120,7 +133,7 @@ def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labe
         columns = matching_columns(options.labels, frame.columns, path)
         matrix = np.stack([_label_values(frame[name], path) for name in columns], axis=1)
         return labels_from_matrix(matrix, columns, path, first_row=1), columns
-    column = options.label_column or "labels"
+    column = _tags_column(options)
     if column not in frame.columns:
         if options.label_column is not None:
             raise UserError(f"{path} has no column {column!r}: {nearest(column, frame.columns)}")
@@ -135,6 +148,11 @@ def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labe
         tags = [row or () for row in tags]
     labels = labels_from_tags(tags, path, classes=classes)
     return replace(labels, notes=_empty_tags(column, empty, options)), [column]
+
+
+def _tags_column(options: DataOptions) -> str:
+    """The column that holds all of a row's labels where `--labels` names none."""
+    return options.label_column or "labels"
 
 
 def _empty_tags(column: str, number: int, options: DataOptions) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +31,17 @@ def read_tags(series: pl.Series, separator: str, path: Path) -> Sequence[Sequenc
     [['a', 'b'], None, []]
     """
     polars = require("polars", extra="tables")
-    if series.dtype.base_type() in (polars.List, polars.Array):
-        tags: list[list[str] | None] = series.cast(polars.List(polars.String)).to_list()
-        return [None if row is None else [tag for tag in row if tag is not None] for row in tags]
+    kind: Any = series.dtype
+    is_list = kind.base_type() in (polars.List, polars.Array)
+    held = kind.inner if is_list else kind
+    if held.is_nested() or held == polars.Binary:
+        raise UserError(
+            f"{series.name!r} in {path} holds values of the type {held.base_type().__name__}, which are no "
+            "labels: write a list of names, or 0 and 1 in columns of their own, named with --labels"
+        )
+    if is_list:
+        tags: list[list[str | None] | None] = series.cast(polars.List(polars.String)).to_list()
+        return [None if row is None else _stripped(tag for tag in row if tag is not None) for row in tags]
     text = series.cast(polars.String)
     if 2 * int(text.str.contains(r"^\s*\[(?s:.*)\]\s*$").sum()) > text.count():
         return _lists(text, path)
@@ -74,5 +82,5 @@ def _parsed(cell: str) -> list[str]:
     return [str(tag) for tag in tags if tag is not None]
 
 
-def _stripped(tags: Sequence[str]) -> list[str]:
+def _stripped(tags: Iterable[str]) -> list[str]:
     return [tag.strip() for tag in tags if tag.strip()]
