@@ -115,6 +115,14 @@ def test_of_equally_good_cuts_the_nearest_to_the_shared_one_is_taken(shared, low
     assert lower < float(thresholds[0]) < upper
 
 
+def test_thresholds_are_as_precise_as_the_probabilities():
+    probabilities = torch.tensor([[0.1], [0.3], [0.7]], dtype=torch.float64)  # 0.1 in float32 is above it
+    thresholds = fit_thresholds(probabilities, torch.ones(3, 1), shrinkage=0.0)
+    assert (probabilities >= thresholds).all()
+    halves = fit_thresholds(probabilities.half(), torch.ones(3, 1))
+    assert (thresholds.dtype, halves.dtype) == (torch.float64, torch.float32)
+
+
 def test_classes_without_positives_get_the_shared_threshold():
     (probabilities, targets), _ = long_tailed(0, 200, num_classes=5)
     targets[:, 2] = 0

@@ -60,7 +60,7 @@ def fit_thresholds(probabilities: Tensor, targets: Tensor, *, shrinkage: float =
     `shrinkage=math.inf` shares one threshold.
 
     Targets are 1, 0, or −1 or NaN where unknown (left out). A label is predicted where its probability is at
-    least the threshold.
+    least the threshold, which is a float64 where the probabilities are, else a float32.
 
     >>> probabilities = torch.tensor([[0.9, 0.2], [0.3, 0.1], [0.2, 0.1], [0.1, 0.1]])
     >>> targets = torch.tensor([[1, 0], [1, 0], [0, 0], [0, 0]])
@@ -75,7 +75,7 @@ def fit_thresholds(probabilities: Tensor, targets: Tensor, *, shrinkage: float =
     own, exact = _best_cuts(probabilities, known, present, shared)
     weight = torch.ones_like(positives) if shrinkage == 0.0 else positives / (positives + shrinkage)
     averaged = torch.sigmoid(shared + weight * (own.clamp(-BOUND, BOUND) - shared))
-    return averaged.where((weight < 1.0) | (positives == 0), exact).to(torch.float32)
+    return averaged.where((weight < 1.0) | (positives == 0), exact).to(probabilities.dtype)
 
 
 def fit_shared_threshold(probabilities: Tensor, targets: Tensor) -> float:
@@ -160,7 +160,7 @@ class Calibration:
 
 
 def _check(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Probabilities in float32, which labels are known, and which present, all (N, C)."""
+    """Probabilities in float32 or float64, which labels are known, and which present, all (N, C)."""
     if probabilities.ndim != 2 or probabilities.shape != targets.shape:
         raise ValueError(
             "probabilities and targets must have the same shape (N, C), got "
@@ -168,7 +168,9 @@ def _check(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tens
         )
     check_probabilities(probabilities)
     check_targets(targets)
-    return probabilities.detach().float(), targets >= 0.0, targets >= 0.5
+    if probabilities.dtype != torch.float64:
+        probabilities = probabilities.float()
+    return probabilities.detach(), targets >= 0.0, targets >= 0.5
 
 
 def _class_blocks(probabilities: Tensor) -> Iterator[slice]:
@@ -226,7 +228,7 @@ def _best_cut(ordered: np.ndarray, positives: np.ndarray, shared: float) -> tupl
     lower = np.where((below[best] == 0) | (lower < 0.0), upper, lower)  # nothing known is left out
     cuts = (_logit(upper) + _logit(lower)) / 2.0
     choice = np.abs(cuts - shared).argmin()
-    threshold = np.float32(1.0 / (1.0 + np.exp(-cuts[choice])))
+    threshold = upper.dtype.type(1.0 / (1.0 + np.exp(-cuts[choice])))
     # Between neighbouring floats there is no room, and the threshold must not reach what it leaves out.
     if not lower[choice] < threshold <= upper[choice]:
         threshold = upper[choice]

@@ -43,8 +43,9 @@ def as_tensor(
         tensor = values.detach()
     else:
         try:
-            array = np.asarray(values, order="C")  # torch knows no negative strides
-            array = array.astype(array.dtype.newbyteorder("="), copy=False)  # nor foreign byte orders
+            # torch knows neither negative strides nor foreign byte orders, and warns of read-only memory.
+            array = np.require(values, requirements=("C", "W"))
+            array = array.astype(array.dtype.newbyteorder("="), copy=False)
         except ValueError:
             raise ValueError(f"{name} must be numbers, got rows of different lengths: {hint}") from None
         try:

@@ -168,6 +168,53 @@ def test_names_without_commas_between_them(words):
         call_with_arguments(needy, ["d", "more", "--out", "f", "--labels", "tag_a"], prog="x")
 
 
+def taking(
+    data: str | None = None,
+    /,
+    *,
+    out: Path | None = None,
+    labels: str | None = None,
+    set: list[str] = [],  # noqa: B006
+    seed: int | None = None,
+    force: bool = False,
+) -> tuple:
+    """Take what is given."""
+    return data, out, labels, set, seed, force
+
+
+@pytest.mark.parametrize("word", ["#id", "null", "~", "None", "a #b", "[a]", "{a: 1}"])
+def test_texts_and_paths_are_taken_as_they_are_typed(word):
+    given = ["--out", word, "--labels", word, "--set", word, "b"]
+    taken = call_with_arguments(taking, [word, *given], prog="x")
+    assert taken == (word, Path(word), word, [word, "b"], None, False)
+
+
+@pytest.mark.parametrize("word", ["#3", "null", "~"])
+def test_what_is_no_number_is_refused(word):
+    with pytest.raises(UserError, match="--seed takes a whole number, got"):
+        call_with_arguments(taking, ["--seed", word], prog="x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--labels t_x --labels=t_y", "--labels is given twice: name all in one word, with commas"),
+        ("--set a=1 b=2 --set c=3", "--set is given twice: name all behind one of them"),
+        ("--seed 1 d --seed 1", "--seed is given twice: leave one out"),
+        ("--out f -o g", "--out is given twice: leave one out"),
+        ("-of --out=g", "--out is given twice: leave one out"),
+    ],
+)
+def test_an_option_that_is_given_twice(arguments, message):
+    with pytest.raises(UserError) as caught:
+        call_with_arguments(taking, arguments.split(), prog="x")
+    assert str(caught.value) == message
+
+
+def test_a_flag_may_be_given_twice():
+    assert call_with_arguments(taking, ["--force", "--force"], prog="x")[-1]
+
+
 def test_unknown_command(capsys):
     assert main(["trian"]) == 2
     assert capsys.readouterr().err == "tailmask: there is no command 'trian': did you mean 'train'?\n"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import runpy
 import sys
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -231,6 +233,39 @@ def test_few_labelled_rows_among_many(seed):
         quick(adapt="rate").fit(X, np.where(np.arange(200)[:, None] < 1, Y, -1))
 
 
+def test_the_default_dtype_has_no_say():
+    X, Y = make_data(60)
+    expected = quick().fit(X, Y).predict_proba(X)
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = quick().fit(X, Y).predict_proba(X)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_an_estimator_whose_fit_failed_is_not_fitted():
+    X, Y = make_data(60)
+    model = quick(early_stopping=True)
+    for _ in range(2):  # the first time, and after another fit
+        model.set_params(validation_fraction=0.001)
+        with pytest.raises(ValueError, match="too few to hold some out"):
+            model.fit(X[:, :3], Y)
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+        model.set_params(validation_fraction=0.3).fit(X, Y)
+        assert model.predict(X).shape == Y.shape
+
+
+def test_rows_may_be_read_only():
+    X, Y = make_data(60)
+    X = X.astype(np.float32)
+    for array in (X, Y):
+        array.setflags(write=False)
+    with warnings.catch_warnings(action="error"):
+        quick(thresholds="tuned").fit(X, Y).predict(X)
+
+
 def test_the_default_device_has_no_say():
     X, Y = make_data(60)
     options = {"adapt": "rate", "rate": None, "thresholds": "tuned"}
@@ -274,6 +309,23 @@ def test_weights_count_in_the_class_ratios_and_the_loss():
     np.testing.assert_allclose(model.criterion_.class_ratio, expected, rtol=1e-4)
     plain = quick(max_epochs=30, rate=0).fit(X, Y)
     assert model.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.02
+
+
+@pytest.mark.parametrize(
+    "options", [{"adapt": "rate", "rate": 0.1, "max_epochs": 40}, {"thresholds": "tuned", "rate": 0}]
+)
+def test_weights_count_in_what_is_held_out(options):
+    """As rows that are there several times; else what steers and decides would work against them."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(600, 4))
+    Y = (X[:, :2] + rng.normal(scale=1.5, size=(600, 2)) > 1.2).astype(int)  # hard to tell apart
+    times = np.where(Y[:, 0] == 1, 4, 1)
+    model = quick(**options, validation_fraction=0.3, hidden_layer_sizes=(), learning_rate=0.03)
+    plain = model.fit(X, Y).predict(X)[:, 0].mean()
+    weighted = model.fit(X, Y, sample_weight=times).predict(X)[:, 0].mean()
+    repeated = model.fit(X.repeat(times, axis=0), Y.repeat(times, axis=0)).predict(X)[:, 0].mean()
+    assert weighted > plain + 0.1
+    assert weighted == pytest.approx(repeated, abs=0.1)
 
 
 def test_works_in_pipelines_and_searches():
@@ -328,6 +380,7 @@ def test_other_losses(loss):
         ({"weight_decay": -1e-4}, "weight_decay must be a number of 0 or more, got -0.0001"),
         ({"weight_decay": np.nan}, "weight_decay must be a number of 0 or more, got nan"),
         ({"thresholds": "tunde"}, "thresholds must lie between 0 and 1 or be 'tuned', got 'tunde'"),
+        ({"thresholds": np.full(4, 0.3)}, r"thresholds must lie between 0 and 1 or be 'tuned', got array"),
         ({"hidden_layer_sizes": (-3,)}, r"hidden_layer_sizes must be integers of 1 or more, got \(-3,\)"),
         ({"hidden_layer_sizes": (0,)}, r"hidden_layer_sizes must be integers of 1 or more, got \(0,\)"),
         ({"hidden_layer_sizes": 0}, "hidden_layer_sizes must be integers of 1 or more, got 0"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -229,6 +232,15 @@ def test_the_criterion_belongs_to_the_best_model(tmp_path):
     assert not states[0]["target_ratio"].equal(states[1]["target_ratio"])
     assert criterion.target_ratio.equal(states[0]["target_ratio"])
     assert criterion.trained_keep.equal(states[0]["trained_keep"])
+
+
+def test_every_process_goes_back_to_the_ratios_of_the_best_model(tmp_path):
+    script = Path(__file__).with_name("transformers_ddp.py")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    subprocess.run([*torchrun, script, tmp_path], check=True, capture_output=True, timeout=240)
+    first, second = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
+    assert first == second
+    assert first["steps"] == int(load_file(Path(first["best"]) / "plm.safetensors")["num_steps"]) < 3
 
 
 def test_two_criteria_have_a_state_each(tmp_path):

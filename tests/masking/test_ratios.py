@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -91,6 +93,24 @@ class TestStatistics:
         update = criterion.step()
         assert update.target_ratio[0] > before[0]
         assert (update.target_ratio[1], update.gap[1]) == (before[1], 0)
+
+    @pytest.mark.parametrize("adapt", ["rate", "divergence"])
+    def test_a_class_that_is_trained_unmasked_does_not_steer_the_others(self, adapt):
+        held_out = (torch.rand(200, 3) < torch.tensor([0.5, 0.2, 0.02])).float()
+        logits = torch.randn(200, 3) + 4 * held_out - 2
+        found = (torch.rand(200, 1) < 0.5).float()  # a class that only held-out data have positives of
+        gaps = []
+        for positives, outputs, targets in (
+            ([90, 40, 4], logits, held_out),
+            ([90, 40, 4, 0], torch.hstack([logits, found - 2]), torch.hstack([held_out, found])),
+        ):
+            class_counts = torch.tensor([[200 - number for number in positives], positives])
+            with warnings.catch_warnings(action="ignore"):
+                criterion = PartialLabelMasking(class_counts, adapt=adapt)
+            criterion.update(outputs, targets)
+            gaps.append(criterion.step().gap)
+        assert gaps[0].abs().max() > 0.1
+        torch.testing.assert_close(gaps[1], torch.cat([gaps[0], torch.zeros(1)]))
 
     def test_warmup_leaves_the_first_ratios(self, targets):
         criterion = PartialLabelMasking.from_targets(targets, warmup=2, rate=1.0)

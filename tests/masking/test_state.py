@@ -59,6 +59,20 @@ class TestPrecision:
             assert torch.equal(found[name], tensor), name
             assert found[name].dtype == tensor.dtype
 
+    @pytest.mark.parametrize("default", [torch.float16, torch.bfloat16])
+    def test_the_default_dtype_has_no_say_in_the_mean(self, default):
+        """As of Lightning's "16-true", which sets it around a training step."""
+        targets = (torch.arange(70_000) % 3 - 1.0).view(100, 700)  # a third is unknown
+        criterion = PartialLabelMasking.from_targets(targets, expected=True)
+        logits = torch.linspace(-3, 3, 70_000).view(100, 700).requires_grad_()
+        expected = criterion(logits, targets)
+        torch.set_default_dtype(default)
+        try:
+            found = criterion(logits, targets)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert torch.equal(found, expected)
+
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
     def test_half_logits_are_computed_in_float32(self, targets, dtype):
         criterion = PartialLabelMasking.from_targets(targets, initial_ratio="mean", expected=True)

@@ -96,6 +96,13 @@ def test_precision_worked_out_by_hand():
     ]  # only three labels of the first are known
 
 
+def test_shares_are_as_precise_as_their_type():
+    scores, targets = torch.zeros(1, 3), torch.tensor([[1, 0, 0]])
+    assert precision_at(scores, targets, 1).tolist() == [1 / 3]
+    scores, targets = torch.tensor([[4.0, 3.0, 2.0, 1.0]]), torch.tensor([[0, 1, 0, 0]])
+    assert ranking_loss(scores, targets).tolist() == [1 / 3]
+
+
 def test_infinite_logits_are_ranked():
     scores = torch.tensor([[torch.inf, -torch.inf, 0.0]])
     assert ranking_loss(scores, torch.tensor([[1, -1, 0]])).tolist() == [0]

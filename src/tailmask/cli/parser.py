@@ -45,6 +45,7 @@ def call_with_arguments(function: Callable[..., Any], arguments: Sequence[str], 
     """
     parser, groups = _parser(function, prog)
     _refuse_unknown_options(parser, arguments)
+    _refuse_repeated_options(parser, arguments)
     try:
         values = vars(parser.parse_args(list(arguments)))
     except ArgumentError as error:
@@ -115,12 +116,19 @@ def _usage(function: Callable[..., Any], prog: str, groups: Collection[str]) -> 
 def _add_argument(
     parser: ArgumentParser, name: str, hint: Any, parameter: inspect.Parameter, text: str | None
 ) -> None:
+    hint = _without_none(hint)
     if parameter.kind is parameter.VAR_POSITIONAL:
         parser.add_argument(name, type=hint, nargs="+", help=text)
     elif parameter.default is parameter.empty:
         parser.add_argument(name, type=hint, help=text)
     else:
         parser.add_argument(name, type=hint, nargs="?", default=parameter.default, help=text)
+
+
+def _without_none(hint: Any) -> Any:
+    """The type without None, as which jsonargparse would take `null`, `~` and, as YAML's comment, `#id`."""
+    kinds = typing.get_args(hint)
+    return typing.Union[kinds[:-1]] if kinds[-1:] == (type(None),) else hint  # noqa: UP007 (made of parts)
 
 
 def _add_option(container: Any, name: str, hint: Any, default: Any, text: str | None) -> None:
@@ -139,7 +147,7 @@ def _add_option(container: Any, name: str, hint: Any, default: Any, text: str | 
     elif typing.get_origin(hint) in (list, Sequence):
         container.add_argument(*names, type=typing.get_args(hint)[0], nargs="+", **settings)
     else:
-        container.add_argument(*names, type=hint, **settings)
+        container.add_argument(*names, type=_without_none(hint), **settings)
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -178,6 +186,22 @@ def _refuse_unknown_options(parser: ArgumentParser, arguments: Sequence[str]) ->
         if re.fullmatch(r"--[a-zA-Z][\w.-]*", option) and option not in known:
             long = [name for name in known if name.startswith("--")]
             raise UserError(f"there is no option {option}: {nearest(option, long)}")
+
+
+def _refuse_repeated_options(parser: ArgumentParser, arguments: Sequence[str]) -> None:
+    """An error for an option of which argparse would take the last alone."""
+    given = set()
+    for word in arguments:
+        known = parser._option_string_actions
+        action = known.get(word.partition("=")[0]) or known.get(word[:2])  # --out=f and -of
+        if action is None or action.nargs == 0:
+            continue
+        option = action.option_strings[-1]
+        if option in given:
+            several = "name all behind one of them" if action.nargs == "+" else "leave one out"
+            hint = "name all in one word, with commas" if option in _WITH_COMMAS else several
+            raise UserError(f"{option} is given twice: {hint}")
+        given.add(option)
 
 
 def _refuse_words_for_commas(message: str, arguments: Sequence[str]) -> None:

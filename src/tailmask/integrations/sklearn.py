@@ -13,7 +13,7 @@ from tailmask.calibration import fit_thresholds
 from tailmask.errors import require
 from tailmask.integrations.tabular.labels import Labels, is_multilabel
 from tailmask.integrations.tabular.network import Perceptron
-from tailmask.integrations.tabular.options import LOSSES, check_options, hidden_sizes
+from tailmask.integrations.tabular.options import LOSSES, check_options, hidden_sizes, is_tuned
 from tailmask.integrations.tabular.training import Rows, Training
 from tailmask.masking import PartialLabelMasking
 from tailmask.masking.options import settle_in_time
@@ -119,9 +119,10 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on X (N, F), dense or sparse, and y, classes (N,) or labels (N, C).
 
-        Sample weights count a sample more or less, in the loss and in the class ratios; only how they relate
-        to each other matters.
+        Sample weights count a sample more or less, in the loss, the class ratios and what is held out; only
+        how they relate to each other matters.
         """
+        self.__dict__.pop("_training", None)  # an estimator whose fit fails is not fitted
         X, y = self._validate(X, y, reset=True)
         labels = Labels.of(y)
         rows = Rows(X, labels.encode(y), None)
@@ -131,10 +132,11 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         held = None
         if self._needs_held_out_rows():
             rows, held = rows.split(self.validation_fraction, generator)
-        self._training = self._begin(rows, generator)
+            held = held.repeated()
+        training = self._begin(rows, generator)
         patience = self.n_iter_no_change if self.early_stopping else None
-        self._training.run(rows, held, max_epochs=self.max_epochs, patience=patience)
-        return self._finish(held)
+        training.run(rows, held, max_epochs=self.max_epochs, patience=patience)
+        return self._finish(training, held)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train for one epoch on X and y, then move the ratios once; class ratios are of all data so far.
@@ -155,12 +157,13 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if is_first:
             labels = Labels.of(y if classes is None or is_multilabel(y) else classes)
             rows = Rows(X, labels.encode(y), None).weighted(weights)
-            self._training = self._begin(rows, self._start(labels))
+            training = self._begin(rows, self._start(labels))
         else:
+            training = self._training
             rows = Rows(X, self._labels.encode(y), None).weighted(weights)
-            self._training.add_class_counts(rows)
-        self._training.run_epoch(rows)
-        return self._finish(None)
+            training.add_class_counts(rows)
+        training.run_epoch(rows)
+        return self._finish(training, None)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Logits (N, C), or for two classes (N,), positive where the second one is the likelier."""
@@ -189,6 +192,9 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: np.ndarray = self._labels.classes[index]
         return classes
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_training")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -206,7 +212,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return X, y
 
     def _needs_held_out_rows(self) -> bool:
-        return bool(self.early_stopping or self.thresholds == "tuned" or self.adapt == "rate")
+        return bool(self.early_stopping or is_tuned(self.thresholds) or self.adapt == "rate")
 
     def _start(self, labels: Labels) -> torch.Generator:
         check_options(self.get_params(deep=False), labels)
@@ -247,14 +253,14 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             generator=generator,
         )
 
-    def _finish(self, held: Rows | None) -> Self:
-        training = self._training
+    def _finish(self, training: Training, held: Rows | None) -> Self:
+        self._training = training
         self.loss_curve_ = training.losses
         self.ratio_curve_ = torch.stack(training.ratios).numpy()
         self.n_iter_ = len(training.losses)
         self.validation_scores_ = training.scores
-        self.thresholds_ = np.full(len(self.classes_), 0.5 if self.thresholds == "tuned" else self.thresholds)
-        if held is not None and self.thresholds == "tuned":
+        self.thresholds_ = np.full(len(self.classes_), 0.5 if is_tuned(self.thresholds) else self.thresholds)
+        if held is not None and is_tuned(self.thresholds):
             columns = slice(1, None) if self._labels.binary else slice(None)
             probabilities = self._probabilities(training.network.predict(held.features))
             fitted = fit_thresholds(probabilities[:, columns], held.targets[:, columns])

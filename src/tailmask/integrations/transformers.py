@@ -116,7 +116,7 @@ class PLMTrainerCallback(TrainerCallback):
         if state.global_step > 0:
             self._restore(self._find_state(args, state))
         else:
-            _run_ids(state).setdefault(_RUN_ID, uuid.uuid4().hex)
+            _run_ids(state).setdefault(_RUN_ID, _new_run_id())
             if self._network is not None and self._network() is not network:  # the next trial of a search
                 self.criterion.load_state_dict(self._first_state)
         self._network = weakref.ref(network)
@@ -260,6 +260,14 @@ def _run_ids(state: TrainerState) -> dict[str, str]:
     """Where a run's number is kept: the one part of the Trainer's own file that takes what others write."""
     callbacks: Any = state.stateful_callbacks
     return cast(dict[str, str], callbacks)
+
+
+def _new_run_id() -> str:
+    """The same on all ranks, of which the first one's goes into the files."""
+    ids = [uuid.uuid4().hex]
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.broadcast_object_list(ids)
+    return ids[0]
 
 
 def _belongs_to(path: Path, state: TrainerState) -> bool:

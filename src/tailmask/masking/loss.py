@@ -151,10 +151,10 @@ class PartialLabelMasking(AdaptiveRatio):
             return by_class.view(len(logits), *logits.shape[2:], self.num_classes).movedim(-1, 1)
         if self.reduction == "mean":
             mean = self._losses(batch, weight, reduction="mean")
+            if batch.known is None:
+                return mean
             # Over the known labels, never the kept ones: Eq. 2 does not renormalise.
-            return (
-                mean if batch.known is None else mean * (batch.known.numel() / batch.known.sum().clamp(min=1))
-            )
+            return mean * (batch.known.numel() / batch.known.sum().clamp(min=1).to(mean.dtype))
         total = self._losses(batch, weight, reduction="sum")
         return total if self.reduction == "sum" else total / len(logits)
 

@@ -142,12 +142,15 @@ class AdaptiveRatio(OutputStatistics):
                 "step() found nothing recorded: call the criterion in training mode with gradients enabled, "
                 "or update(), before step()"
             )
-        gap = (GAPS[self.adapt] if isinstance(self.adapt, str) else self.adapt)(counts)
+        complete = self._complete()
+        # A class that cannot be adapted has no say in what the others are compared with.
+        compared = counts.where(complete[:, None], 0)
+        gap = (GAPS[self.adapt] if isinstance(self.adapt, str) else self.adapt)(compared)
         if gap.shape != (self.num_classes,):
             raise ValueError(
                 f"adapt must give one gap a class, shape ({self.num_classes},), got {tuple(gap.shape)}"
             )
-        gap = gap.where(self._complete(), 0.0)
+        gap = gap.where(complete, 0.0)
         strange = (~gap.isfinite()).nonzero().flatten().tolist()
         if strange:
             raise ValueError(

@@ -67,7 +67,7 @@ def ranking_measures(scores: Tensor, targets: Tensor, *, ks: Sequence[int] = (1,
         known, present = labels[rows] >= 0, labels[rows] == 1
         ranked = scores[rows].masked_fill(~known, -torch.inf)  # below all that are known
         num_known, num_present = (torch.count_nonzero(mask, dim=1) for mask in (known, present))
-        measures = [_inverted_pairs(ranked, present) / (num_present * (num_known - num_present))]
+        measures = [_inverted_pairs(ranked, present).double() / (num_present * (num_known - num_present))]
         if ks:
             relevance = _expected_relevance(ranked, present, max(ks))  # (n, max k)
             places = torch.arange(1, max(ks) + 1, dtype=torch.float64, device=scores.device)
@@ -90,8 +90,9 @@ def _expected_relevance(ranked: Tensor, present: Tensor, k: int) -> Tensor:
     relevance = (tied * hits.unsqueeze(1)).sum(dim=2) / tied.sum(dim=2)
     # A tie at the last place may go on beyond it, so it is counted over all classes.
     border = ranked == top[:, -1:]
-    border_relevance = torch.count_nonzero(border & present, dim=1) / torch.count_nonzero(border, dim=1)
-    return torch.where(top == top[:, -1:], border_relevance.to(torch.float64).unsqueeze(1), relevance)
+    border_hits = torch.count_nonzero(border & present, dim=1).double()
+    border_relevance = border_hits / torch.count_nonzero(border, dim=1)
+    return torch.where(top == top[:, -1:], border_relevance.unsqueeze(1), relevance)
 
 
 def _inverted_pairs(ranked: Tensor, present: Tensor) -> Tensor:

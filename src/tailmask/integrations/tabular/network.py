@@ -24,7 +24,8 @@ def take_rows(features: Any, index: Any) -> Tensor:
             [1., 0., 0.]], dtype=torch.float64)
     """
     rows = features[index]
-    return torch.from_numpy(rows.toarray() if hasattr(rows, "toarray") else np.ascontiguousarray(rows))
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    return torch.from_numpy(np.require(rows, requirements=("C", "W")))  # torch warns of read-only memory
 
 
 class Perceptron(nn.Module):
@@ -41,7 +42,7 @@ class Perceptron(nn.Module):
         self.layers = nn.ModuleList()
         for inputs, outputs in itertools.pairwise(sizes):
             # Made without values, so that torch's own generator stays as it is.
-            layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
+            layer = nn.Linear(inputs, outputs, device="meta", dtype=torch.float32).to_empty(device="cpu")
             for parameter in layer.parameters():
                 nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5, generator=generator)
             self.layers.append(layer)

@@ -13,7 +13,7 @@ from tailmask import losses
 from tailmask.errors import listing, nearest
 from tailmask.integrations.tabular.labels import Labels
 
-__all__ = ["LOSSES", "check_options", "hidden_sizes"]
+__all__ = ["LOSSES", "check_options", "hidden_sizes", "is_tuned"]
 
 # Of the class counts (2, C): negatives and positives.
 LOSSES: dict[str, Callable[[Tensor], losses.ElementwiseLoss | None]] = {
@@ -38,6 +38,15 @@ def hidden_sizes(value: Any) -> list[int]:
     return [int(size) for size in sizes]
 
 
+def is_tuned(thresholds: Any) -> bool:
+    """Whether thresholds are to be fitted.
+
+    >>> is_tuned("tuned"), is_tuned(0.5)
+    (True, False)
+    """
+    return isinstance(thresholds, str) and thresholds == "tuned"
+
+
 def check_options(options: Mapping[str, Any], labels: Labels) -> None:
     """Raise a ValueError where the parameters of the estimator make no sense, or not with these labels."""
     loss, thresholds, decay = options["loss"], options["thresholds"], options["weight_decay"]
@@ -52,7 +61,7 @@ def check_options(options: Mapping[str, Any], labels: Labels) -> None:
         raise ValueError(
             f"validation_fraction must lie between 0 and 1, got {options['validation_fraction']!r}"
         )
-    if thresholds != "tuned" and not _is_within(thresholds, 0, 1):
+    if not is_tuned(thresholds) and not _is_within(thresholds, 0, 1):
         raise ValueError(f"thresholds must lie between 0 and 1 or be 'tuned', got {thresholds!r}")
     if not _is_within(options["learning_rate"], 0, math.inf):
         raise ValueError(f"learning_rate must be a number above 0, got {options['learning_rate']!r}")

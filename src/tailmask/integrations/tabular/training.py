@@ -52,6 +52,20 @@ class Rows(NamedTuple):
         weights = None if self.weights is None else self.weights[index]
         return Rows(self.features[index.numpy()], self.targets[index], weights)
 
+    def repeated(self) -> Rows:
+        """As many rows as there are, each as often as it weighs: for what takes no weights.
+
+        >>> rows = Rows(torch.eye(3).numpy(), torch.eye(3), torch.tensor([0.6, 3.0, 0.3]))
+        >>> rows.repeated().targets.sum(dim=0)
+        tensor([0., 3., 0.])
+        """
+        if self.weights is None:
+            return self
+        ends = (self.weights / self.weights.mean()).cumsum(dim=0).round().long()
+        times = ends.diff(prepend=ends.new_zeros(1))
+        index = torch.arange(len(times), device=times.device).repeat_interleave(times)
+        return self.at(index)._replace(weights=None)
+
     def split(self, fraction: float, generator: torch.Generator) -> tuple[Rows, Rows]:
         """The rows that stay, and those that are held out."""
         kept, held = hold_out(self.targets, fraction, generator)
