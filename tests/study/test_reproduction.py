@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import statistics
 
 import numpy as np
@@ -72,8 +73,9 @@ def test_runs_on_users_images_are_found(tmp_path):
     request = Request(data=str(tmp_path / "mine.npz"), methods=("bce",))
     (run,) = plan_reproduction("table1", request, runs=tmp_path / "runs")
     write_run(run, classes="abc", train_positives=[30, 20, 10])
-    record = describe(run.config, load(run.setting.data), world_size=1)
-    (run.folder / "run.json").write_text(json.dumps(record))
+    path = run.folder / "run.json"
+    record = json.loads(path.read_text()) | describe(run.config, load(run.setting.data), world_size=1)
+    path.write_text(json.dumps(record))
     part = Part(run.setting, "bce")
     assert [found.folder for found in RunRecords(tmp_path / "runs").find(part)] == [run.folder]
 
@@ -88,6 +90,88 @@ def test_a_result_of_another_setting_is_not_overwritten(make, tmp_path):
     (tmp_path / "out" / "table1.json").write_text("[]")
     with pytest.raises(UserError, match="is not a result of tailmask"):
         make("table1")
+
+
+class TestRunsThatAreGone:
+    """Results outlive the runs that they rest on, which take more space and stay on the machine."""
+
+    def test_a_table_keeps_what_it_has_on_record(self, make, tmp_path):
+        runs = add_runs(tmp_path, "table1", seeds=2, methods=("bce", "plm"))
+        before = make("table1", command="tailmask reproduce the first").result
+        for folder in runs.values():
+            shutil.rmtree(folder)
+        other = dataclasses.replace(REQUEST, methods=("focal", "bce"))
+        add_runs(tmp_path, "table1", request=other, methods=("focal",))
+        result = make("table1", other, command="tailmask reproduce the second").result
+        for method in ("bce", "plm"):
+            assert cells(result, method) == cells(before, method)
+        assert {cell["n"] for cell in cells(result, "focal")} == {1}
+        assert [(run["name"], run["seed"]) for run in result["runs"]] == [
+            *(("bce", 0), ("bce", 1), ("focal", 0), ("plm", 0), ("plm", 1))
+        ]
+        text = (tmp_path / "out" / "table1.md").read_text()
+        assert "kept from an earlier result: 4, by `tailmask reproduce the first`, " in text
+        assert "Command: `tailmask reproduce the second`" in text
+        # And so on: where they come from is not forgotten by the next result.
+        assert make("table1", other, command="tailmask reproduce the third").result["runs"] == result["runs"]
+
+    def test_seeds_are_added_to_those_on_record(self, make, tmp_path):
+        runs = add_runs(tmp_path, "table1", seeds=2, methods=("bce",))
+        values = [100 * summary(folder)["f1"] for folder in runs.values()]
+        hidden = tmp_path / "hidden"
+        runs[100.0, "bce", 1].rename(hidden)
+        make("table1")
+        shutil.rmtree(runs[100.0, "bce", 0])
+        hidden.rename(runs[100.0, "bce", 1])
+        (cell,) = (cell for cell in cells(make("table1").result, "bce") if cell["paper"] == 80.35)
+        assert (cell["mean"], cell["n"]) == (pytest.approx(statistics.fmean(values)), 2)
+
+    def test_a_row_that_is_not_the_papers_stays(self, make, tmp_path):
+        asked = dataclasses.replace(REQUEST, methods=("plm:adapt=rate",))
+        add_runs(tmp_path, "table1", request=asked, methods=("plm:adapt=rate",))
+        before = make("table1", asked).result
+        assert cells(make("table1").result, "plm:adapt=rate") == cells(before, "plm:adapt=rate")
+
+    def test_runs_of_another_recipe_are_not_mixed_in(self, make, tmp_path):
+        runs = add_runs(tmp_path, "table1", methods=("bce",))
+        make("table1")
+        shutil.rmtree(next(iter(runs.values())))
+        path = add_runs(tmp_path, "table1", methods=("plm",))[100.0, "plm", 0] / "run.json"
+        record = json.loads(path.read_text())
+        record["determines"]["data"]["digest"] = "another"
+        path.write_text(json.dumps(record))
+        before = (tmp_path / "out" / "table1.json").read_bytes()
+        with pytest.raises(
+            UserError, match=r"runs of another recipe or other data, which differ in data\.dig"
+        ):
+            make("table1")
+        assert (tmp_path / "out" / "table1.json").read_bytes() == before
+
+    def test_a_figure_is_not_overwritten_without_them(self, make, tmp_path):
+        runs = add_runs(tmp_path, "figure2", seeds=2)
+        make("figure2")
+        before = (tmp_path / "out" / "figure2.json").read_bytes()
+        shutil.rmtree(runs[100.0, "plm", 1])
+        with pytest.raises(
+            UserError, match=r"rests on runs that are not in .*: plm \(seed 1\); name the folder"
+        ):
+            make("figure2", seeds=1)
+        assert (tmp_path / "out" / "figure2.json").read_bytes() == before
+        make("figure2", seeds=2)  # which would train it again
+
+    def test_nor_is_a_table_without_measures_on_record(self, make, tmp_path):
+        runs = add_runs(tmp_path, "table1", methods=("bce", "plm"))
+        make("table1")
+        path = tmp_path / "out" / "table1.json"
+        content = json.loads(path.read_text())
+        for record in content["runs"]:
+            del record["measures"]
+        path.write_text(json.dumps(content))
+        make("table1")  # all runs are there
+        path.write_text(json.dumps(content))
+        shutil.rmtree(runs[100.0, "plm", 0])
+        with pytest.raises(UserError, match=r"rests on runs that are not in .*: plm \(seed 0\)"):
+            make("table1", dataclasses.replace(REQUEST, methods=("bce",)))
 
 
 def test_nothing_is_written_where_no_run_is_complete(make, tmp_path):

@@ -87,20 +87,43 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _provenance(result: dict[str, Any]) -> str:
-    machine, versions = result["machine"], result["versions"]
-    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
     lines = [
-        f"- Command: `{result['command'] or 'none, by a call from Python'}`",
+        f"- Command: {_command(result)}",
         f"- Commit: {result['commit'] or 'unknown, not of a checkout'}{_trained_by(result)}",
-        f"- Machine: {machine['cpu']}, {machine['cores']} cores, {machine['system']}",
-        f"- Versions: {listed}",
+        f"- Machine: {_machine(result)}",
+        f"- Versions: {_versions(result)}",
     ]
     if result["runs"]:
         seeds = ", ".join(map(str, result["seeds"]))
         time = _duration(sum(run["seconds"] for run in result["runs"]))
         lines.append(f"- Seeds: {seeds}; runs: {len(result['runs'])}, which trained for {time}")
+    lines += _carried(result["runs"])
     lines += [f"- Setting: {_setting(setting)}" for setting in result["settings"]]
     return "\n".join(lines)
+
+
+def _carried(runs: list[dict[str, Any]]) -> list[str]:
+    """Where the runs come from that a result has kept from earlier ones, a line for each of these."""
+    sources = [run["result"] for run in runs if "result" in run]
+    return [
+        f"- Of these, kept from an earlier result: {sources.count(source)}, by {_command(source)}, "
+        f"{_machine(source)}; {_versions(source)}"
+        for place, source in enumerate(sources)
+        if source not in sources[:place]
+    ]
+
+
+def _command(source: dict[str, Any]) -> str:
+    return f"`{source['command'] or 'none, by a call from Python'}`"
+
+
+def _machine(source: dict[str, Any]) -> str:
+    machine = source["machine"]
+    return f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}"
+
+
+def _versions(source: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in source["versions"].items())
 
 
 def _trained_by(result: dict[str, Any]) -> str:

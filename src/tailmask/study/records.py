@@ -1,26 +1,29 @@
-"""The finished runs that a result rests on, found by their setting and method, and listed for the record."""
+"""The runs that a result rests on, found by their setting and method, and listed for the record."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tailmask.errors import UserError
+from tailmask.errors import UserError, listing
 from tailmask.files import slug
+from tailmask.study.earlier import RunKey, run_key
 from tailmask.study.plan import Setting
 from tailmask.study.request import Part
 from tailmask.training import Run
+from tailmask.training.config import differences
 
 __all__ = ["RunRecords", "other_runs", "run_records"]
 
 
 class RunRecords:
-    """Finds runs below a folder, and remembers which were found."""
+    """Finds runs below a folder, or on the record of an earlier result, and remembers which were found."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, earlier: Sequence[dict[str, Any]] = ()) -> None:
         self.folder = folder
-        self.found: dict[Path, tuple[Setting, Run]] = {}
+        self.found: dict[RunKey, tuple[Setting, dict[str, Any]]] = {}
+        self._earlier = {run_key(record): record for record in earlier}
 
     def find(self, part: Part) -> list[Run]:
         """All complete runs of a part, in the order of their seeds; runs of other settings are left out."""
@@ -30,12 +33,46 @@ class RunRecords:
             if run.is_complete and _belongs(run, part):
                 runs.append(run)
         runs.sort(key=lambda run: int(run.config["seed"]))
-        self.found |= {run.folder: (part.setting, run) for run in runs}
+        for run in runs:
+            details = {"measures": _measures(run), "determines": run.config["determines"]}
+            self._remember(part.setting, _run_record(part.setting, run) | details)
         return runs
 
+    def measures(self, part: Part) -> list[Mapping[str, float | None]]:
+        """What all runs of a part measured on the test set, in the order of their seeds.
+
+        A run that is gone counts by what the earlier result has on record of it.
+        """
+        of_seed = {run.config["seed"]: _measures(run) for run in self.find(part)}
+        for (setting, name, seed), record in self._earlier.items():
+            if (setting, name) == (part.setting.name, part.method) and seed not in of_seed:
+                of_seed[seed] = record["measures"]
+                self._remember(part.setting, record)
+        return [of_seed[seed] for seed in sorted(of_seed)]
+
+    def more_methods(self, known: Sequence[Part]) -> list[str]:
+        """Methods besides those of the known parts that the earlier result has runs of, in its order."""
+        settings, methods = {part.setting.name for part in known}, {part.method for part in known}
+        found = (name for setting, name, _ in self._earlier if setting in settings and name not in methods)
+        return list(dict.fromkeys(found))
+
     def to_json(self) -> dict[str, Any]:
-        """What the record of a result says of its runs."""
-        return run_records(list(self.found.values()))
+        """What the record of a result says of its runs, each with its own measures.
+
+        Runs of one setting that were trained otherwise, or on other data, raise a `UserError`.
+        """
+        first: dict[Setting, dict[str, Any]] = {}
+        for setting, record in self.found.values():
+            found = differences(*(_shared(each) for each in (first.setdefault(setting, record), record)))
+            if found:
+                raise UserError(
+                    "the earlier result has runs of another recipe or other data, which differ in "
+                    f"{listing(found, limit=3)}: choose another folder with --out"
+                )
+        return _listed(list(self.found.values()))
+
+    def _remember(self, setting: Setting, record: dict[str, Any]) -> None:
+        self.found[run_key(record)] = setting, record
 
 
 def other_runs(folder: Path, runs: Sequence[Run]) -> list[Run]:
@@ -47,14 +84,18 @@ def other_runs(folder: Path, runs: Sequence[Run]) -> list[Run]:
 
 def run_records(found: Sequence[tuple[Setting, Run]]) -> dict[str, Any]:
     """Seeds, settings (with the number of epochs that each comes to) and runs of a result, as plain JSON."""
-    settings = {setting: run.config["recipe"]["schedule"]["epochs"] for setting, run in found}
+    return _listed([(setting, _run_record(setting, run)) for setting, run in found])
+
+
+def _listed(found: Sequence[tuple[Setting, dict[str, Any]]]) -> dict[str, Any]:
+    settings = {setting: record["epochs"] for setting, record in found}
     return {
-        "seeds": sorted({run.config["seed"] for _, run in found}),
+        "seeds": sorted({record["seed"] for _, record in found}),
         "settings": [
             setting.published() | {"name": setting.name, "trained_epochs": epochs}
             for setting, epochs in settings.items()
         ],
-        "runs": [_run_record(setting, run) for setting, run in found],
+        "runs": [record for _, record in found],
     }
 
 
@@ -65,11 +106,22 @@ def _run_record(setting: Setting, run: Run) -> dict[str, Any]:
         "name": config["name"],
         "method": config["method"],
         "seed": config["seed"],
+        "epochs": config["recipe"]["schedule"]["epochs"],
         "digest": config["digest"],
         "commit": config["commit"],
         "threads": config["sessions"][-1]["threads"],
         "seconds": round(sum(epoch["seconds"] for epoch in run.history), 1),
     }
+
+
+def _measures(run: Run) -> dict[str, float | None]:
+    summary: dict[str, float | None] = run.metrics["test"]["summary"]
+    return summary
+
+
+def _shared(record: dict[str, Any]) -> dict[str, Any]:
+    """What determines a run beside its method and seed."""
+    return {name: value for name, value in record["determines"].items() if name not in ("method", "seed")}
 
 
 def _is_comparable(run: Run, first: Run) -> bool:

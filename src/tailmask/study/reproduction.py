@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailmask.errors import UserError, listing
+from tailmask.errors import UserError
 from tailmask.files import write_json, write_text
+from tailmask.study.earlier import recorded_runs, refuse_losses
 from tailmask.study.extras import check_extras
 from tailmask.study.facts import DataError
 from tailmask.study.formats import RESULT
@@ -22,7 +22,7 @@ from tailmask.study.records import RunRecords
 from tailmask.study.request import Answer, Request, Target
 from tailmask.study.svg import save_svg
 from tailmask.study.targets import build_target
-from tailmask.training.config import differences
+from tailmask.study.targets.tables import TableTarget
 from tailmask.training.fields import to_mapping
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def reproduce(
 
     All complete runs of the same setting count, also those of other seeds and methods than this call asks
     for: so a table can be filled row by row, and some rows can have more seeds. Runs of other settings (the
-    budget, the recipe, the data) never count, and a result of another setting is not overwritten.
+    budget, the recipe, the data) never count, and a result of another setting is not overwritten. Of runs
+    that are gone, a table keeps what the result in `out` has on record; a figure that rests on such runs is
+    not overwritten.
 
     Args:
         target: `table1` to `table7`, `figure1` to `figure8`, `discussion-precision`, `discussion-imbalance`.
@@ -79,13 +81,14 @@ def reproduce(
     request = request or Request()
     check_extras()
     path = Path(out) / f"{target}.json"
-    _check_result(path, request)
+    earlier = recorded_runs(path, request)
     built = build_target(target, request)
     planned = _plan(built, seeds=seeds, runs=Path(runs))
+    refuse_losses(path, earlier, planned, runs=Path(runs), whole=not isinstance(built, TableTarget))
     failures = _make(target, request, planned, jobs, listener) if planned else []
-    records = RunRecords(Path(runs))
+    records = RunRecords(Path(runs), earlier)
     with _data_hint(target, request):
-        answer = built.answer(records.find)
+        answer = built.answer(records)
     result = _result(target, built, answer, records, request) | {"command": command}
     paths = _write(path, result, answer) if records.found or not planned else ()
     return Reproduction(result, answer.figure, paths, tuple(failures))
@@ -139,22 +142,6 @@ def _data_hint(target: str, request: Request) -> Iterator[None]:
         if request.data is not None:
             raise
         raise UserError(f"{error}; or make {target} of other data, as in --data digits") from error
-
-
-def _check_result(path: Path, request: Request) -> None:
-    """Refuse to overwrite a result of another setting, or a file that is no result."""
-    if not path.exists():
-        return
-    try:
-        there = json.loads(path.read_text(encoding="utf-8"))
-        found = differences(there["request"], json.loads(json.dumps(request.identity())))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(f"{path} is not a result of tailmask: choose another folder with --out") from error
-    if found:
-        raise UserError(
-            f"{path} was measured in another setting, which differs in {listing(found, limit=3)}: "
-            "choose another folder with --out"
-        )
 
 
 def _result(

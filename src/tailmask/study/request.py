@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -16,7 +16,7 @@ from tailmask.training import Run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Answer", "FindRuns", "Part", "Request", "Target"]
+__all__ = ["Answer", "Part", "Request", "Runs", "Target"]
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,17 @@ class Part(NamedTuple):
     method: str
 
 
-# All complete runs of a part, whatever their seeds, in the order of the seeds.
-FindRuns = Callable[[Part], list[Run]]
+class Runs(Protocol):
+    """Where a target finds what was run, of a part whatever the seeds, in the order of the seeds."""
+
+    def find(self, part: Part) -> list[Run]:
+        """All complete runs of a part."""
+
+    def measures(self, part: Part) -> list[Mapping[str, float | None]]:
+        """What all runs of a part measured on the test set, also those that only an earlier result holds."""
+
+    def more_methods(self, known: Sequence[Part]) -> list[str]:
+        """Methods besides those of the known parts that the earlier result has runs of, in its order."""
 
 
 @dataclass(frozen=True)
@@ -95,5 +104,5 @@ class Target(Protocol):
     def parts(self) -> Sequence[Part]:
         """What is to be trained; empty where nothing is."""
 
-    def answer(self, find: FindRuns) -> Answer:
+    def answer(self, runs: Runs) -> Answer:
         """The tables and the figure, with what was run so far."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tailmask.study.plan import Setting
-from tailmask.study.request import Answer, FindRuns, Part, Request
+from tailmask.study.request import Answer, Part, Request, Runs
 from tailmask.study.targets.own import own_setting
 from tailmask.study.targets.scores import Scores, class_scores
 from tailmask.study.targets.statements import statements
@@ -41,11 +41,11 @@ class ClassTarget:
     parts: list[Part]
     name: str | None = None
 
-    def answer(self, find: FindRuns) -> Answer:
+    def answer(self, runs: Runs) -> Answer:
         """A table for each panel that was run, what the paper says of the figure, and the figure."""
         scores = []
         for panel in self.panels:
-            bce, plm = (find(Part(panel.setting, method)) for method in ("bce", "plm"))
+            bce, plm = (runs.find(Part(panel.setting, method)) for method in ("bce", "plm"))
             if bce and plm:
                 scores.append(class_scores(panel.title, panel.metric, bce=bce, plm=plm))
         if not scores:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tailmask.study.facts import load_data
 from tailmask.study.paper import load_paper
 from tailmask.study.plan import Setting
-from tailmask.study.request import Answer, FindRuns, Part, Request
+from tailmask.study.request import Answer, Part, Request, Runs
 from tailmask.study.tables import Cell, Row, Table
 
 __all__ = ["CountTarget", "count_target"]
@@ -21,7 +21,7 @@ class CountTarget:
     setting: Setting
     parts: tuple[Part, ...] = ()
 
-    def answer(self, find: FindRuns) -> Answer:
+    def answer(self, runs: Runs) -> Answer:
         """The counts of the data as they are loaded."""
         from tailmask.data.statistics import summarize
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tailmask.study.facts import load_data
 from tailmask.study.paper import load_paper
 from tailmask.study.plan import Setting
-from tailmask.study.request import Answer, FindRuns, Part, Request
+from tailmask.study.request import Answer, Part, Request, Runs
 from tailmask.study.tables import Cell, Row, Table, measured
 from tailmask.study.targets.own import own_setting
 from tailmask.study.targets.scores import class_scores
@@ -34,9 +34,9 @@ class EndsTarget:
         """What is to be trained."""
         return [Part(self.setting, method) for method in ("bce", "plm")]
 
-    def answer(self, find: FindRuns) -> Answer:
+    def answer(self, runs: Runs) -> Answer:
         """The means over the classes at either end, and PLM's gain beside the paper's."""
-        bce, plm = map(find, self.parts)
+        bce, plm = map(runs.find, self.parts)
         if not bce or not plm:
             return Answer(())
         is_paper = self.setting.data == "coco"
@@ -72,7 +72,7 @@ class ImbalanceTarget:
         """What is to be trained; undersampling needs no training to be counted."""
         return [Part(self.setting, "plm")]
 
-    def answer(self, find: FindRuns) -> Answer:
+    def answer(self, runs: Runs) -> Answer:
         """ρ of the positives, and the spread of the ratios, for each way."""
         from tailmask.method import build_objective
 
@@ -89,7 +89,7 @@ class ImbalanceTarget:
         samples = getattr(objective.sampler, "samples_per_class", None)
         rows.append(Row(f"Undersampling, {samples} a class", _cells(drawn)))
         kept = []
-        for run in find(self.parts[0]):
+        for run in runs.find(self.parts[0]):
             keep = run.history[-1]["keep"]
             counted = zip(keep, run.config["train_counts"], strict=True)
             of_negatives, of_positives = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tailmask.study.facts import load_data
 from tailmask.study.plan import Setting
-from tailmask.study.request import Answer, FindRuns, Part, Request
+from tailmask.study.request import Answer, Part, Request, Runs
 from tailmask.study.tables import Cell, Row, Table
 from tailmask.study.targets.own import own_setting
 from tailmask.training import Run
@@ -38,16 +38,16 @@ class DistributionTarget:
         """What is to be trained."""
         return [Part(self.setting, method) for method in self.methods]
 
-    def answer(self, find: FindRuns) -> Answer:
+    def answer(self, runs: Runs) -> Answer:
         """The distributions of the runs with the lowest seed, as a table and as a figure."""
         from tailmask.analysis.classes import by_frequency
         from tailmask.report.figures import output_distributions
 
-        runs = {part.method: run for part in self.parts for run in find(part)[:1]}
-        if not runs:
+        found = {part.method: run for part in self.parts for run in runs.find(part)[:1]}
+        if not found:
             return Answer(())
-        counts = {method: _counts(run, self.setting, self.split) for method, run in runs.items()}
-        config = next(iter(runs.values())).config
+        counts = {method: _counts(run, self.setting, self.split) for method, run in found.items()}
+        config = next(iter(found.values())).config
         names, positives = config["classes"], config["train_counts"][1]
         chosen = _ends(by_frequency(positives), self.num_classes)
         rows = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tailmask.study.paper import load_paper
 from tailmask.study.plan import Setting
-from tailmask.study.request import Answer, FindRuns, Part, Request
+from tailmask.study.request import Answer, Part, Request, Runs
 from tailmask.study.tables import Cell, Row, Table, measured
 
 __all__ = ["RatioTarget", "ratio_target"]
@@ -24,17 +24,17 @@ class RatioTarget:
         """What is to be trained."""
         return [Part(self.setting, "plm")]
 
-    def answer(self, find: FindRuns) -> Answer:
+    def answer(self, runs: Runs) -> Answer:
         """A table of all classes and the courses of their ratios, both means over the seeds."""
         from tailmask.analysis.classes import by_frequency
         from tailmask.report.figures import ratio_trajectories
         from tailmask.report.history import ratios
 
-        runs = find(self.parts[0])
-        if not runs:
+        found = runs.find(self.parts[0])
+        if not found:
             return Answer(())
-        courses = [ratios([run]) for run in runs]  # (T, C) each
-        config = runs[0].config
+        courses = [ratios([run]) for run in found]  # (T, C) each
+        config = found[0].config
         names, counts = config["classes"], config["train_counts"][1]
         ends = load_paper()["figure2"] if self.setting.data == "multimnist" else {}
         rows = []
@@ -45,7 +45,7 @@ class RatioTarget:
             rows.append(Row(names[c], (before, after, Cell(factor, _factor(before.mean, after.mean)))))
         columns = ("First epoch", f"Epoch {len(courses[0])}", "Changed by a factor of")
         table = Table("Ratio of positives to negatives", "Class", columns, tuple(rows), digits=3)
-        figure = ratio_trajectories(ratios(runs), classes=names, train_positives=counts)
+        figure = ratio_trajectories(ratios(found), classes=names, train_positives=counts)
         return Answer((table,), figure)
 
 

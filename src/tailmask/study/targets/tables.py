@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,9 @@ from tailmask.errors import UserError, listing
 from tailmask.method import parse
 from tailmask.study.paper import load_paper, paper_rows
 from tailmask.study.plan import Setting
-from tailmask.study.request import Answer, FindRuns, Part, Request
+from tailmask.study.request import Answer, Part, Request, Runs
 from tailmask.study.tables import Cell, Row, Table, measured
 from tailmask.study.targets.own import own_metrics, own_setting
-from tailmask.training import Run
 
 __all__ = ["TableTarget", "chosen_imbalances", "percentages", "table_target"]
 
@@ -62,18 +61,21 @@ class TableTarget:
     parts: list[Part]
     notes: tuple[str, ...] = ()
 
-    def answer(self, find: FindRuns) -> Answer:
+    def answer(self, runs: Runs) -> Answer:
         """The table with what was run so far."""
         columns = [
             ", ".join(filter(None, (group.title, _heading(metric))))
             for group in self.groups
             for metric in group.metrics
         ]
+        known = [group.part(method) for group in self.groups for method in self.rows]
+        methods = self.rows | {method: [] for method in runs.more_methods(known)}
         rows = []
-        for method, paper in self.rows.items():
+        for method, paper in methods.items():
+            measures = [runs.measures(group.part(method)) for group in self.groups]
             values = [
-                percentages(find(group.part(method)), metric)
-                for group in self.groups
+                percentages(found, metric)
+                for group, found in zip(self.groups, measures, strict=True)
                 for metric in group.metrics
             ]
             numbers = paper or [None] * len(values)
@@ -121,9 +123,9 @@ def table_target(request: Request, *, name: str) -> TableTarget:
     )
 
 
-def percentages(runs: Sequence[Run], metric: str) -> list[float]:
-    """A measure of each run on the test set, in percent, where it is defined."""
-    values = [run.metrics["test"]["summary"][metric] for run in runs]
+def percentages(measures: Sequence[Mapping[str, float | None]], metric: str) -> list[float]:
+    """One of the measures of each run, in percent, where it is defined."""
+    values = [each.get(metric) for each in measures]
     return [100 * value for value in values if value is not None]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tailmask.errors import UserError
 from tailmask.study.paper import load_paper
-from tailmask.study.request import Answer, FindRuns, Part, Request
+from tailmask.study.request import Answer, Part, Request, Runs
 from tailmask.study.tables import Cell, Row, Table
 
 __all__ = ["ToyTarget", "toy_target"]
@@ -20,7 +20,7 @@ class ToyTarget:
     normalized: bool
     parts: tuple[Part, ...] = ()
 
-    def answer(self, find: FindRuns) -> Answer:
+    def answer(self, runs: Runs) -> Answer:
         """What `tailmask.functional.histogram` makes of the example."""
         import torch
 
