@@ -29,6 +29,8 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "MAX_RATIO",
+    "MIN_RATIO",
     "class_ratio",
     "divergence",
     "divergence_gap",
