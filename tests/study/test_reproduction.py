@@ -132,20 +132,24 @@ class TestRunsThatAreGone:
         before = make("table1", asked).result
         assert cells(make("table1").result, "plm:adapt=rate") == cells(before, "plm:adapt=rate")
 
-    def test_runs_of_another_recipe_are_not_mixed_in(self, make, tmp_path):
+    @pytest.mark.parametrize(
+        ("field", "named"),
+        [("data", r"data \(1 there, .*multimnist"), ("method", r"method \(1 there, bce")],
+    )
+    def test_runs_of_another_recipe_are_not_mixed_in(self, make, tmp_path, field, named):
+        """As those of an earlier version, or of a file that has changed."""
         runs = add_runs(tmp_path, "table1", methods=("bce",))
         make("table1")
+        path = tmp_path / "out" / "table1.json"
+        content = json.loads(path.read_text())
+        content["runs"][0]["determines"][field] = 1
+        path.write_text(json.dumps(content))
         shutil.rmtree(next(iter(runs.values())))
-        path = add_runs(tmp_path, "table1", methods=("plm",))[100.0, "plm", 0] / "run.json"
-        record = json.loads(path.read_text())
-        record["determines"]["data"]["digest"] = "another"
-        path.write_text(json.dumps(record))
-        before = (tmp_path / "out" / "table1.json").read_bytes()
-        with pytest.raises(
-            UserError, match=r"runs of another recipe or other data, which differ in data\.dig"
-        ):
+        add_runs(tmp_path, "table1", methods=("bce+undersample",))
+        before = path.read_bytes()
+        with pytest.raises(UserError, match=f"by another recipe or on other data, which differ in {named}"):
             make("table1")
-        assert (tmp_path / "out" / "table1.json").read_bytes() == before
+        assert path.read_bytes() == before
 
     def test_a_figure_is_not_overwritten_without_them(self, make, tmp_path):
         runs = add_runs(tmp_path, "figure2", seeds=2)

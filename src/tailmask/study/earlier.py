@@ -19,7 +19,7 @@ __all__ = ["RunKey", "recorded_runs", "refuse_losses", "run_key"]
 RunKey = tuple[str, str, int]
 
 # What it takes to put a run into a table by its record alone; results of earlier versions lack it.
-_CARRIED = {"measures", "determines", "epochs"}
+_CARRIED = {"measures", "determines", "shape", "epochs"}
 
 
 def recorded_runs(path: Path, request: Request) -> list[dict[str, Any]]:

@@ -34,8 +34,9 @@ class RunRecords:
                 runs.append(run)
         runs.sort(key=lambda run: int(run.config["seed"]))
         for run in runs:
-            details = {"measures": _measures(run), "determines": run.config["determines"]}
-            self._remember(part.setting, _run_record(part.setting, run) | details)
+            details = {name: run.config.get(name) for name in ("determines", "shape")}
+            record = _run_record(part.setting, run) | {"measures": _measures(run)} | details
+            self.found[run_key(record)] = part.setting, record
         return runs
 
     def measures(self, part: Part) -> list[Mapping[str, float | None]]:
@@ -47,7 +48,7 @@ class RunRecords:
         for (setting, name, seed), record in self._earlier.items():
             if (setting, name) == (part.setting.name, part.method) and seed not in of_seed:
                 of_seed[seed] = record["measures"]
-                self._remember(part.setting, record)
+                self.found[run_key(record)] = part.setting, record
         return [of_seed[seed] for seed in sorted(of_seed)]
 
     def more_methods(self, known: Sequence[Part]) -> list[str]:
@@ -62,17 +63,16 @@ class RunRecords:
         Runs of one setting that were trained otherwise, or on other data, raise a `UserError`.
         """
         first: dict[Setting, dict[str, Any]] = {}
-        for setting, record in self.found.values():
-            found = differences(*(_shared(each) for each in (first.setdefault(setting, record), record)))
+        for setting, record in sorted(self.found.values(), key=lambda item: "result" in item[1]):
+            there, asked = _shared(record), _shared(first.setdefault(setting, record))
+            config = setting.config(record["name"], record["seed"]).fitted(record["shape"] or ())
+            found = differences(there, asked | {"method": str(config.method)})
             if found:
                 raise UserError(
-                    "the earlier result has runs of another recipe or other data, which differ in "
+                    "the earlier result has runs by another recipe or on other data, which differ in "
                     f"{listing(found, limit=3)}: choose another folder with --out"
                 )
         return _listed(list(self.found.values()))
-
-    def _remember(self, setting: Setting, record: dict[str, Any]) -> None:
-        self.found[run_key(record)] = setting, record
 
 
 def other_runs(folder: Path, runs: Sequence[Run]) -> list[Run]:
@@ -120,8 +120,8 @@ def _measures(run: Run) -> dict[str, float | None]:
 
 
 def _shared(record: dict[str, Any]) -> dict[str, Any]:
-    """What determines a run beside its method and seed."""
-    return {name: value for name, value in record["determines"].items() if name not in ("method", "seed")}
+    """What determines a run beside its seed."""
+    return {name: value for name, value in record["determines"].items() if name != "seed"}
 
 
 def _is_comparable(run: Run, first: Run) -> bool:
