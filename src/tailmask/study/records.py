@@ -35,7 +35,7 @@ class RunRecords:
         runs.sort(key=lambda run: int(run.config["seed"]))
         for run in runs:
             details = {name: run.config.get(name) for name in ("determines", "shape")}
-            record = _run_record(part.setting, run) | {"measures": _measures(run)} | details
+            record = _run_record(part.setting, run) | details
             self.found[run_key(record)] = part.setting, record
         return runs
 
@@ -111,6 +111,7 @@ def _run_record(setting: Setting, run: Run) -> dict[str, Any]:
         "commit": config["commit"],
         "threads": config["sessions"][-1]["threads"],
         "seconds": round(sum(epoch["seconds"] for epoch in run.history), 1),
+        "measures": _measures(run),
     }
 
 
