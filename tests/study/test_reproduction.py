@@ -110,7 +110,7 @@ class TestRunsThatAreGone:
             *(("bce", 0), ("bce", 1), ("focal", 0), ("plm", 0), ("plm", 1))
         ]
         text = (tmp_path / "out" / "table1.md").read_text()
-        assert "kept from an earlier result: 4, by `tailmask reproduce the first`, " in text
+        assert "kept from an earlier result: 4, by `tailmask reproduce the first`\n" in text
         assert "Command: `tailmask reproduce the second`" in text
         # And so on: where they come from is not forgotten by the next result.
         assert make("table1", other, command="tailmask reproduce the third").result["runs"] == result["runs"]

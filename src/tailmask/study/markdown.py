@@ -97,20 +97,23 @@ def _provenance(result: dict[str, Any]) -> str:
         seeds = ", ".join(map(str, result["seeds"]))
         time = _duration(sum(run["seconds"] for run in result["runs"]))
         lines.append(f"- Seeds: {seeds}; runs: {len(result['runs'])}, which trained for {time}")
-    lines += _carried(result["runs"])
+    lines += _carried(result)
     lines += [f"- Setting: {_setting(setting)}" for setting in result["settings"]]
     return "\n".join(lines)
 
 
-def _carried(runs: list[dict[str, Any]]) -> list[str]:
+def _carried(result: dict[str, Any]) -> list[str]:
     """Where the runs come from that a result has kept from earlier ones, a line for each of these."""
-    sources = [run["result"] for run in runs if "result" in run]
-    return [
-        f"- Of these, kept from an earlier result: {sources.count(source)}, by {_command(source)}, "
-        f"{_machine(source)}; {_versions(source)}"
-        for place, source in enumerate(sources)
-        if source not in sources[:place]
-    ]
+    sources = [run["result"] for run in result["runs"] if "result" in run]
+    lines = []
+    for place, source in enumerate(sources):
+        if source not in sources[:place]:
+            parts = [
+                f"- Of these, kept from an earlier result: {sources.count(source)}, by {_command(source)}"
+            ]
+            parts += [say(source) for say in (_machine, _versions) if say(source) != say(result)]
+            lines.append("; ".join(parts))
+    return lines
 
 
 def _command(source: dict[str, Any]) -> str:
