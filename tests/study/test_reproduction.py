@@ -86,6 +86,8 @@ def test_a_result_of_another_setting_is_not_overwritten(make, tmp_path):
     before = (tmp_path / "out" / "table1.json").read_bytes()
     with pytest.raises(UserError, match=r"differs in budget \(0.5 there, 0.25 asked for\)"):
         make("table1", dataclasses.replace(REQUEST, budget=0.25))
+    with pytest.raises(UserError, match=r"differs in precision \(none there, bf16 asked for\)"):
+        make("table1", dataclasses.replace(REQUEST, precision="bf16"))
     assert (tmp_path / "out" / "table1.json").read_bytes() == before
     (tmp_path / "out" / "table1.json").write_text("[]")
     with pytest.raises(UserError, match="is not a result of tailmask"):
@@ -196,6 +198,14 @@ def test_markdown_is_what_the_json_renders_to(make, tmp_path, target):
         assert needed in text
     assert set(made.paths) == set((tmp_path / "out").iterdir())
     assert path.with_suffix(".svg").exists() == target.startswith("figure") == (made.figure is not None)
+
+
+def test_the_page_names_the_precision_where_it_is_not_the_usual_one(make, tmp_path):
+    for request in (REQUEST, dataclasses.replace(REQUEST, precision="bf16")):
+        add_runs(tmp_path, "table1", request=request, methods=("bce",))
+    assert "precision bf16" not in render_markdown(make("table1").result)
+    (tmp_path / "out" / "table1.json").unlink()
+    assert "`precision bf16`" in render_markdown(make("table1", request).result)
 
 
 def test_the_page_names_the_commits_that_trained_where_another_made_the_tables(make, tmp_path):

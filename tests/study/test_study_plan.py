@@ -20,12 +20,23 @@ SETTINGS = [
     Setting("cifar10-lt", DataOptions(rho=50.0, data_dir=Path("/data"), download=False), budget=0.2),
     Setting("my data.csv", DataOptions(labels="tag_*", test=0.25), recipe="tables", epochs=3),
     Setting("multimnist", DataOptions(fresh_shifts=True), fields=("evaluation.rarest=[2, 1]",)),
+    Setting("digits", precision="bf16"),
 ]
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_settings_survive_json(setting):
     assert Setting.from_json(setting.to_json()) == setting
+
+
+def test_the_precision_is_part_of_a_setting_where_it_is_not_the_usual_one():
+    assert (
+        "precision" not in Setting("digits").identity()
+    )  # nor in studies that were begun without the choice
+    assert Setting("digits", precision="bf16").identity()["precision"] == "bf16"
+    (run, *_) = plan_reproduction("table1", Request(precision="bf16"))
+    assert run.config.precision == "bf16"
+    assert run.command.startswith("tailmask train multimnist --precision bf16 --method bce")
 
 
 def test_where_the_data_lie_is_no_part_of_a_setting():

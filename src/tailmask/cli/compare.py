@@ -15,6 +15,7 @@ from tailmask.study import plan_comparison
 from tailmask.study.display import Display
 from tailmask.study.plan import Setting
 from tailmask.study.terminal import open_console, raise_failures
+from tailmask.training.config import Precision
 
 if TYPE_CHECKING:
     from tailmask.analysis.outputs import Decision
@@ -40,6 +41,7 @@ def compare(
     budget: float = 1.0,
     recipe: str | None = None,
     set: list[str] = [],  # noqa: B006 (the option's name; never changed)
+    precision: Precision = "32",
 ) -> None:
     """Train several methods with several seeds on one data set, compare them on the test set, and make a page
     of it. Runs that are complete are read, those that were interrupted go on; the page is of all runs in the
@@ -63,6 +65,7 @@ def compare(
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
         recipe: name of a recipe, or your own .toml file; left out, the one for the data
         set: fields of the recipe, as in optimizer.lr=0.05 model.name=linear
+        precision: 32, or bf16 for mixed precision
         options: the data
     """
     if list:
@@ -70,7 +73,7 @@ def compare(
             raise UserError(
                 "--tune chooses a rate from finished runs, which --list does not make: name one of them"
             )
-        setting = Setting(data, options, recipe, budget, epochs, tuple(set))
+        setting = Setting(data, options, recipe, budget, epochs, tuple(set), precision)
         for run in plan_comparison(setting, methods, seeds=seeds, out=out, baseline=baseline):
             print(run.command)
         return
@@ -91,6 +94,7 @@ def compare(
             epochs=epochs,
             fields=set,
             options=options,
+            precision=precision,
             decisions=[name for name, wanted in extra.items() if wanted] or None,
             listener=display,
             command=command,

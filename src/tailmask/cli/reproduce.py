@@ -11,6 +11,7 @@ from tailmask.study import Request, plan_reproduction
 from tailmask.study import reproduce as reproduce_target
 from tailmask.study.display import Display
 from tailmask.study.terminal import raise_failures, show_result
+from tailmask.training.config import Precision
 
 __all__ = ["reproduce"]
 
@@ -31,6 +32,7 @@ def reproduce(
     runs: Path = Path("runs"),
     recipe: str | None = None,
     set: list[str] = [],  # noqa: B006
+    precision: Precision = "32",
 ) -> None:
     """Make a table or figure of the paper: table1 to table7, figure1 to figure8, discussion-precision,
     discussion-imbalance. Runs that are complete are read, those that were interrupted go on.
@@ -48,10 +50,18 @@ def reproduce(
         runs: folder of the runs, which all targets share
         recipe: name of a recipe, or your own .toml file; left out, the one for the data
         set: fields of the recipe, as in optimizer.weight_decay=5e-4
+        precision: 32, or bf16 for mixed precision
         options: choices about the data
     """
     request = Request(
-        data, options, recipe, budget, fields=tuple(set), methods=tuple(methods), imbalances=tuple(imbalance)
+        data,
+        options,
+        recipe,
+        budget,
+        fields=tuple(set),
+        methods=tuple(methods),
+        imbalances=tuple(imbalance),
+        precision=precision,
     )
     if list:
         for run in plan_reproduction(target, request, seeds=seeds, runs=runs):

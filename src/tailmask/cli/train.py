@@ -6,12 +6,12 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tailmask.data import DataOptions, load
 from tailmask.errors import UserError, require
 from tailmask.files import slug
-from tailmask.training.config import RunConfig, configure
+from tailmask.training.config import Precision, RunConfig, configure
 from tailmask.training.placement import Placement
 from tailmask.training.run import Run
 from tailmask.training.toml import to_toml
@@ -38,7 +38,7 @@ def train(
     print_config: bool = False,
     threads: int | None = None,
     devices: int = 1,
-    precision: Literal["32", "bf16"] = "32",
+    precision: Precision = "32",
     compile: bool = False,
     tensorboard: bool = False,
 ) -> None:

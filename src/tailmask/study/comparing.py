@@ -23,6 +23,7 @@ from tailmask.study.rarest import with_rarest
 from tailmask.study.records import other_runs, run_records
 from tailmask.study.tuning import Trial, choose, earlier_trials, plan_tuning
 from tailmask.training import Run
+from tailmask.training.config import Precision
 from tailmask.training.lock import locked
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def compare(
     epochs: int | None = None,
     fields: Sequence[str] = (),
     options: DataOptions | None = None,
+    precision: Precision = "32",
     decisions: Sequence[Decision] | None = None,
     listener: Listener | None = None,
     command: str | None = None,
@@ -104,6 +106,7 @@ def compare(
         epochs: Number of epochs, in place of a budget.
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         options: Choices about the data.
+        precision: "32", or "bf16" for mixed precision.
         decisions: Which rows to add that decide otherwise by the same outputs: "tuned thresholds" and
             "prior shift"; None is both.
         listener: Hears how the study goes on.
@@ -111,7 +114,7 @@ def compare(
     """
     if tune not in (None, "rate"):
         raise UserError(f"--tune takes rate, got {tune!r}")
-    setting = Setting(data, options or DataOptions(), recipe, budget, epochs, tuple(fields))
+    setting = Setting(data, options or DataOptions(), recipe, budget, epochs, tuple(fields), precision)
     names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
     if listener is not None:
         listener.prepare()

@@ -158,4 +158,5 @@ def _setting(setting: dict[str, Any]) -> str:
     parts = [f"{escape(setting['data'])}, epochs: {setting['trained_epochs']} ({share})"]
     parts += [f"recipe {setting['recipe']}"] if setting["recipe"] else []
     parts += [f"{name} {value}" for name, value in setting["options"].items()]
+    parts += [f"precision {setting['precision']}"] if "precision" in setting else []
     return "; ".join([parts[0], *(f"`{part}`" for part in [*parts[1:], *setting["fields"]])])

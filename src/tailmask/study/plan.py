@@ -17,6 +17,7 @@ from tailmask.errors import UserError
 from tailmask.files import slug
 from tailmask.method import WORDS, Method, parse
 from tailmask.training import RunConfig, configure
+from tailmask.training.config import Precision
 
 __all__ = ["PlannedRun", "Setting", "check_count", "distinct", "method_names", "plan_runs", "without_places"]
 
@@ -38,6 +39,7 @@ class Setting:
     budget: float = 1.0
     epochs: int | None = None
     fields: tuple[str, ...] = ()  # of the recipe, as in optimizer.lr=0.05
+    precision: Precision = "32"
 
     def config(self, method: str, seed: int) -> RunConfig:
         """The configuration of a run; bad names and values raise a `UserError`."""
@@ -50,6 +52,7 @@ class Setting:
             epochs=self.epochs,
             fields=self.fields,
             options=self.options,
+            precision=self.precision,
         )
 
     def check_data(self) -> None:
@@ -91,6 +94,7 @@ class Setting:
         parts += [] if self.budget == 1.0 else [f"budget={_text(self.budget)}"]
         parts += [] if self.epochs is None else [f"epochs={self.epochs}"]
         parts += [re.sub(r"[\[\]\s\"']", "", assignment) for assignment in self.fields]
+        parts += [] if self.precision == "32" else [f"precision={self.precision}"]
         return slug("_".join(parts))
 
     def arguments(self) -> list[str]:
@@ -109,12 +113,15 @@ class Setting:
         arguments += [] if self.recipe is None else ["--recipe", self.recipe]
         arguments += [] if self.budget == 1.0 else ["--budget", _text(self.budget)]
         arguments += [] if self.epochs is None else ["--epochs", str(self.epochs)]
+        arguments += [] if self.precision == "32" else ["--precision", self.precision]
         return arguments + (["--set", *self.fields] if self.fields else [])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, with the choices about the data that differ from their defaults."""
+        """Plain JSON, with the precision and the choices about the data where they are not the default."""
         options = {name: str(v) if isinstance(v, Path) else v for name, v in self.choices.items()}
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        if self.precision == "32":
+            del values["precision"]
         return values | {"options": options, "fields": list(self.fields)}
 
     @classmethod

@@ -12,6 +12,7 @@ from tailmask.study.facts import DataFacts, load_data
 from tailmask.study.plan import Setting, method_names
 from tailmask.study.tables import Table
 from tailmask.training import Run
+from tailmask.training.config import Precision
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +32,7 @@ class Request:
         fields: Fields of the recipe to set, such as "optimizer.weight_decay=5e-4".
         methods: Rows of a table to train, all of the paper's where empty; others become rows of their own.
         imbalances: Of table 3, table 4 and figure 3, the imbalances ρ to train, all where empty.
+        precision: "32", or "bf16" for mixed precision.
 
     >>> Request(methods=("plm+bce", "plm")).names
     ['plm']
@@ -43,6 +45,7 @@ class Request:
     fields: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     imbalances: tuple[float, ...] = ()
+    precision: Precision = "32"
 
     @property
     def names(self) -> list[str]:
@@ -52,7 +55,14 @@ class Request:
     def setting(self, data: str, *, fields: Sequence[str] = (), rho: float | None = None) -> Setting:
         """The setting of runs on `data`, with the fields and the imbalance that a target adds."""
         options = self.options if rho is None else dataclasses.replace(self.options, rho=rho)
-        return Setting(data, options, self.recipe, self.budget, fields=(*fields, *self.fields))
+        return Setting(
+            data,
+            options,
+            self.recipe,
+            self.budget,
+            fields=(*fields, *self.fields),
+            precision=self.precision,
+        )
 
     def facts(self, setting: Setting) -> DataFacts:
         """Facts about the data of a setting, which are loaded for it."""

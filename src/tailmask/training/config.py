@@ -18,7 +18,7 @@ from tailmask.method.parts import Masking
 from tailmask.training.fields import to_mapping
 from tailmask.training.recipe import Recipe, load_recipe, recipe_names
 
-__all__ = ["RunConfig", "configure", "default_recipe", "differences", "digest"]
+__all__ = ["Precision", "RunConfig", "configure", "default_recipe", "differences", "digest"]
 
 Precision = Literal["32", "bf16"]
 
