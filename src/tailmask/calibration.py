@@ -141,7 +141,7 @@ class Calibration:
         return self.probabilities(logits) >= self.thresholds.to(logits.device)
 
     def to_json(self) -> dict[str, list[float]]:
-        """Plain lists, which read back to the same numbers."""
+        """Plain lists, which read back to the same numbers in float32, as the probabilities are."""
         return {"prior_shift": self.prior_shift.tolist(), "thresholds": self.thresholds.tolist()}
 
     @classmethod

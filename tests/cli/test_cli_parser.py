@@ -211,6 +211,13 @@ def test_an_option_that_is_given_twice(arguments, message):
     assert str(caught.value) == message
 
 
+def test_what_follows_two_dashes_is_no_option():
+    assert call_with_arguments(taking, ["--out", "f", "--", "-odd.csv"], prog="x")[:2] == (
+        "-odd.csv",
+        Path("f"),
+    )
+
+
 def test_a_flag_may_be_given_twice():
     assert call_with_arguments(taking, ["--force", "--force"], prog="x")[-1]
 

@@ -25,6 +25,7 @@ from tailmask import PartialLabelMasking
 from tailmask.calibration import fit_thresholds
 from tailmask.integrations.sklearn import PLMClassifier
 from tailmask.integrations.tabular.holdout import hold_out
+from tailmask.integrations.tabular.training import Rows
 from tailmask.losses import DistributionBalancedLoss
 
 NO_EQUIVALENCE = "a repeated sample and one of weight 2 come in other batches and meet other masks"
@@ -255,6 +256,23 @@ def test_an_estimator_whose_fit_failed_is_not_fitted():
             model.predict(X)
         model.set_params(validation_fraction=0.3).fit(X, Y)
         assert model.predict(X).shape == Y.shape
+
+
+def test_nor_is_one_whose_thresholds_could_not_be_fitted():
+    X, Y = make_data(60)
+    model = quick(thresholds="tuned", learning_rate=1e38, max_epochs=1, batch_size=60)
+    with pytest.raises(ValueError, match="probabilities must lie between 0 and 1"):
+        model.fit(X, Y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_light_rows_of_a_rare_class_stay_among_those_held_out():
+    X, Y = make_data(400)
+    Y = np.stack([Y[:, 0], np.arange(400) % 50 == 0], axis=1).astype(int)
+    weights = np.where(Y[:, 1] == 1, 1.0, 5.0)
+    held = Rows(X, torch.from_numpy(Y), None).weighted(weights).split(0.3, torch.Generator())[1]
+    assert held.targets[:, 1].sum() == held.repeated().targets[:, 1].sum() == 2
 
 
 def test_rows_may_be_read_only():

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from tailmask.metrics import evaluate
+from tailmask.training.config import determined_by
 
 
 def write_run(planned, *, classes, train_positives, strength=2.0, single_label=False, validation_f1=None):
@@ -41,7 +42,8 @@ def write_run(planned, *, classes, train_positives, strength=2.0, single_label=F
         "single_label": single_label,
         "train_counts": [[samples - count for count in train_positives], list(train_positives)],
         "sessions": [{"threads": 1}],
-        "determines": {"data": {"name": Path(config.data).name}, "method": str(config.method), "seed": seed},
+        "shape": [],
+        "determines": {"data": {"name": Path(config.data).name}, **determined_by(config)},
     }
     planned.folder.mkdir(parents=True)
     (planned.folder / "run.json").write_text(json.dumps(record))

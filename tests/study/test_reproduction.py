@@ -15,6 +15,7 @@ from synthetic import write_run
 from tailmask.data import load
 from tailmask.errors import UserError
 from tailmask.study import Request, plan_reproduction, render_markdown
+from tailmask.study import reproduction as module
 from tailmask.study.markdown import rows_of
 from tailmask.study.paper import load_paper, paper_rows
 from tailmask.study.records import RunRecords
@@ -100,8 +101,7 @@ class TestRunsThatAreGone:
     def test_a_table_keeps_what_it_has_on_record(self, make, tmp_path):
         runs = add_runs(tmp_path, "table1", seeds=2, methods=("bce", "plm"))
         before = make("table1", command="tailmask reproduce the first").result
-        for folder in runs.values():
-            shutil.rmtree(folder)
+        remove(runs)
         other = dataclasses.replace(REQUEST, methods=("focal", "bce"))
         add_runs(tmp_path, "table1", request=other, methods=("focal",))
         result = make("table1", other, command="tailmask reproduce the second").result
@@ -112,7 +112,7 @@ class TestRunsThatAreGone:
             *(("bce", 0), ("bce", 1), ("focal", 0), ("plm", 0), ("plm", 1))
         ]
         text = (tmp_path / "out" / "table1.md").read_text()
-        assert "kept from an earlier result: 4, by `tailmask reproduce the first`\n" in text
+        assert "- Of these, kept from the result of `tailmask reproduce the first`: 4\n" in text
         assert "Command: `tailmask reproduce the second`" in text
         # And so on: where they come from is not forgotten by the next result.
         assert make("table1", other, command="tailmask reproduce the third").result["runs"] == result["runs"]
@@ -129,31 +129,61 @@ class TestRunsThatAreGone:
         assert (cell["mean"], cell["n"]) == (pytest.approx(statistics.fmean(values)), 2)
 
     def test_a_row_that_is_not_the_papers_stays(self, make, tmp_path):
-        asked = dataclasses.replace(REQUEST, methods=("plm:adapt=rate",))
-        add_runs(tmp_path, "table1", request=asked, methods=("plm:adapt=rate",))
+        asked = dataclasses.replace(REQUEST, methods=("plm:adapt=rate", "plm:rate=0.005"))
+        add_runs(tmp_path, "table1", request=asked)
         before = make("table1", asked).result
-        assert cells(make("table1").result, "plm:adapt=rate") == cells(before, "plm:adapt=rate")
+        result = make("table1").result
+        for method in asked.names:
+            assert cells(result, method) == cells(before, method)
+        assert result["notes"] == before["notes"] != []  # about λ under a budget
+
+    def test_also_where_the_paper_has_its_method_in_another_setting(self, make, tmp_path):
+        """At other ρ it is what stands behind the paper's row bce+cb."""
+        asked = dataclasses.replace(REQUEST, methods=("bce+cb:beta=0.99",), imbalances=(100.0,))
+        add_runs(tmp_path, "table4", request=asked, single_label=True)
+        before = make("table4", asked).result
+        result = make("table4", dataclasses.replace(asked, methods=("bce",))).result
+        assert cells(result, "bce+cb:beta=0.99") == cells(before, "bce+cb:beta=0.99")
+
+    def test_what_another_process_adds_meanwhile_stays(self, make, tmp_path, monkeypatch):
+        add_runs(tmp_path, "table1", methods=("bce",))
+        add_runs(tmp_path / "other", "table1", methods=("plm",))
+        out = {"out": tmp_path / "out", "runs": tmp_path / "other" / "runs"}
+
+        def train(*_):
+            monkeypatch.setattr(module, "_make", lambda *_: [])
+            module.reproduce("table1", REQUEST, **out)
+            return []
+
+        monkeypatch.setattr(module, "_make", train)
+        assert [run["name"] for run in make("table1").result["runs"]] == ["bce", "plm"]
 
     @pytest.mark.parametrize(
-        ("field", "named"),
-        [("data", r"data \(1 there, .*multimnist"), ("method", r"method \(1 there, bce")],
+        ("field", "value", "named"),
+        [
+            ("data", 1, r"data \(1 there, .*multimnist"),
+            ("method", "bce+cb", r"method \(bce\+cb there, bce asked"),
+            ("recipe", {}, r"recipe\.evaluation"),
+            ("precision", "bf16", r"precision \(bf16 there, 32 asked"),
+        ],
     )
-    def test_runs_of_another_recipe_are_not_mixed_in(self, make, tmp_path, field, named):
+    def test_runs_of_another_recipe_are_not_mixed_in(self, make, tmp_path, field, value, named):
         """As those of an earlier version, or of a file that has changed."""
         runs = add_runs(tmp_path, "table1", methods=("bce",))
         make("table1")
         path = tmp_path / "out" / "table1.json"
         content = json.loads(path.read_text())
-        content["runs"][0]["determines"][field] = 1
+        content["runs"][0]["determines"][field] = value
         path.write_text(json.dumps(content))
-        shutil.rmtree(next(iter(runs.values())))
+        remove(runs)
         add_runs(tmp_path, "table1", methods=("bce+undersample",))
         before = path.read_bytes()
         with pytest.raises(UserError, match=f"by another recipe or on other data, which differ in {named}"):
             make("table1")
         assert path.read_bytes() == before
 
-    def test_a_figure_is_not_overwritten_without_them(self, make, tmp_path):
+    @pytest.mark.parametrize("seeds", [1, 2])  # with two it would be trained again, which fails here
+    def test_a_figure_is_not_overwritten_without_them(self, make, tmp_path, seeds):
         runs = add_runs(tmp_path, "figure2", seeds=2)
         make("figure2")
         before = (tmp_path / "out" / "figure2.json").read_bytes()
@@ -161,11 +191,19 @@ class TestRunsThatAreGone:
         with pytest.raises(
             UserError, match=r"rests on runs that are not in .*: plm \(seed 1\); name the folder"
         ):
-            make("figure2", seeds=1)
+            make("figure2", seeds=seeds)
         assert (tmp_path / "out" / "figure2.json").read_bytes() == before
-        make("figure2", seeds=2)  # which would train it again
 
-    def test_nor_is_a_table_without_measures_on_record(self, make, tmp_path):
+    def test_a_run_of_another_recipe_in_its_place_is_not_it(self, make, tmp_path):
+        runs = add_runs(tmp_path, "figure2", seeds=2)
+        make("figure2")
+        path = runs[100.0, "plm", 1] / "run.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"recipe": {}}))
+        with pytest.raises(UserError, match=r"rests on runs that are not in .*: plm \(seed 1\)"):
+            make("figure2")
+
+    @pytest.mark.parametrize("methods", [("bce",), ("bce", "plm")])  # which would be trained, and fails
+    def test_nor_is_a_table_without_measures_on_record(self, make, tmp_path, methods):
         runs = add_runs(tmp_path, "table1", methods=("bce", "plm"))
         make("table1")
         path = tmp_path / "out" / "table1.json"
@@ -177,7 +215,29 @@ class TestRunsThatAreGone:
         path.write_text(json.dumps(content))
         shutil.rmtree(runs[100.0, "plm", 0])
         with pytest.raises(UserError, match=r"rests on runs that are not in .*: plm \(seed 0\)"):
-            make("table1", dataclasses.replace(REQUEST, methods=("bce",)))
+            make("table1", dataclasses.replace(REQUEST, methods=methods))
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            *(("seed", [1]), ("seed", "0"), ("setting", 1), ("measures", [1]), ("measures", {"f1": "x"})),
+            *(("determines", None), ("result", 3), ("result", {}), ("seconds", None)),
+        ],
+    )
+    def test_a_damaged_record_is_told_of(self, make, tmp_path, field, value):
+        add_runs(tmp_path, "table1", methods=("bce",))
+        make("table1")
+        path = tmp_path / "out" / "table1.json"
+        content = json.loads(path.read_text())
+        content["runs"][0][field] = value
+        path.write_text(json.dumps(content))
+        with pytest.raises(UserError, match="is not a result of tailmask"):
+            make("table1")
+
+
+def remove(runs):
+    for folder in runs.values():
+        shutil.rmtree(folder)
 
 
 def test_nothing_is_written_where_no_run_is_complete(make, tmp_path):

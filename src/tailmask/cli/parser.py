@@ -191,7 +191,7 @@ def _refuse_unknown_options(parser: ArgumentParser, arguments: Sequence[str]) ->
 def _refuse_repeated_options(parser: ArgumentParser, arguments: Sequence[str]) -> None:
     """An error for an option of which argparse would take the last alone."""
     given = set()
-    for word in arguments:
+    for word in itertools.takewhile(lambda word: word != "--", arguments):
         known = parser._option_string_actions
         action = known.get(word.partition("=")[0]) or known.get(word[:2])  # --out=f and -of
         if action is None or action.nargs == 0:

@@ -26,8 +26,9 @@ def curves(update: RatioUpdate, prefix: str = "plm") -> dict[str, float]:
     divergence = update.divergence.nanmean(dim=1)  # of a label that was never seen there is none
     kept = update.keep.mean(dim=1)
     ratio = update.target_ratio
-    finite = ratio[(ratio > MIN_RATIO) & (ratio < MAX_RATIO)]
-    lowest, highest = (finite if len(finite) else ratio).aminmax()
+    adapted = (ratio > MIN_RATIO) & (ratio < MAX_RATIO)
+    adapted |= ~adapted.any()
+    lowest, highest = ratio.where(adapted, torch.inf).amin(), ratio.where(adapted, -torch.inf).amax()
     values = {
         "ratio_min": lowest,
         "ratio_max": highest,

@@ -254,7 +254,6 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _finish(self, training: Training, held: Rows | None) -> Self:
-        self._training = training
         self.loss_curve_ = training.losses
         self.ratio_curve_ = torch.stack(training.ratios).numpy()
         self.n_iter_ = len(training.losses)
@@ -265,6 +264,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             probabilities = self._probabilities(training.network.predict(held.features))
             fitted = fit_thresholds(probabilities[:, columns], held.targets[:, columns])
             self.thresholds_[columns] = fitted.numpy()
+        self._training = training  # last: it says that this is fitted
         return self
 
     def _logits(self, X: Any) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,17 @@ from tailmask.study.request import Request
 from tailmask.training import Run
 from tailmask.training.config import differences
 
-__all__ = ["RunKey", "recorded_runs", "refuse_losses", "run_key"]
+__all__ = ["RunKey", "can_be_kept", "recorded_runs", "refuse_loss", "run_key", "unavailable"]
 
 RunKey = tuple[str, str, int]
 
-# What it takes to put a run into a table by its record alone; results of earlier versions lack it.
-_CARRIED = {"measures", "determines", "shape", "epochs"}
+# What it takes to put a run into a table by its record alone, and of which type it is; results of earlier
+# versions lack it.
+_KEPT: dict[str, Any] = {"measures": dict, "determines": dict, "shape": (list, type(None)), "epochs": int}
 
 
 def recorded_runs(path: Path, request: Request) -> list[dict[str, Any]]:
-    """The runs on the record of the result at `path`, with what made that result; none where there is none.
+    """The runs on the record of the result at `path`, each with that result; none where there is none.
 
     Refuses a result of another setting, which is not to be overwritten, and a file that is no result.
     """
@@ -34,7 +35,8 @@ def recorded_runs(path: Path, request: Request) -> list[dict[str, Any]]:
         found = differences(there["request"], json.loads(json.dumps(request.identity())))
         source = {name: there[name] for name in ("command", "machine", "versions")}
         records = [{"result": source, **record} for record in there["runs"]]
-        _ = [run_key(record) for record in records]
+        if not all(map(_is_valid, records)):
+            raise ValueError("a run's record is damaged")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is not a result of tailmask: choose another folder with --out") from error
     if found:
@@ -54,28 +56,43 @@ def run_key(record: dict[str, Any]) -> RunKey:
     return record["setting"], record["name"], record["seed"]
 
 
-def refuse_losses(
-    path: Path,
-    records: Sequence[dict[str, Any]],
-    planned: Sequence[PlannedRun],
-    *,
-    runs: Path,
-    whole: bool,
-) -> None:
-    """Raise a `UserError` where the result at `path` rests on runs that a new one would be without.
+def can_be_kept(record: dict[str, Any]) -> bool:
+    """Whether a record says enough of a run to put it into a table."""
+    return record.keys() >= _KEPT.keys()
 
-    Where `whole`, as for a figure, it takes the runs themselves; else, for a table, the measures on record.
-    """
+
+def unavailable(
+    records: Sequence[dict[str, Any]], planned: Sequence[PlannedRun], *, runs: Path
+) -> list[dict[str, Any]]:
+    """Of the runs on record, those that are neither in the folder `runs` nor planned."""
     coming = {(run.setting.name, run.method, run.seed) for run in planned}
-    lost = [
-        f"{record['name']} (seed {record['seed']})"
+    return [
+        record
         for record in records
         if run_key(record) not in coming
-        and (whole or not record.keys() >= _CARRIED)
         and not Run(runs / record["setting"] / slug(f"{record['name']}_seed={record['seed']}")).is_complete
     ]
-    if lost:
+
+
+def refuse_loss(path: Path, lost: Iterable[dict[str, Any]], *, runs: Path) -> None:
+    """Raise a `UserError` where a new result at `path` would be without some runs of the one there."""
+    names = [f"{record['name']} (seed {record['seed']})" for record in lost]
+    if names:
         raise UserError(
             f"{path} rests on runs that are not in {runs}, and would be overwritten without them: "
-            f"{listing(lost, limit=5)}; name the folder that has them with --runs, or choose another --out"
+            f"{listing(names, limit=5)}; name the folder that has them with --runs, or choose another --out"
         )
+
+
+def _is_valid(record: dict[str, Any]) -> bool:
+    """Whether all that is read of a record is of the right type."""
+    machine = record["result"]["machine"]
+    return (
+        all(isinstance(record[name], str) for name in ("setting", "name", "method"))
+        and type(record["seed"]) is int
+        and isinstance(record["seconds"], (int, float))
+        and all(isinstance(record[name], kind) for name, kind in _KEPT.items() if name in record)
+        and all(isinstance(value, (int, float, type(None))) for value in record.get("measures", {}).values())
+        and {"cpu", "cores", "system"} <= machine.keys()
+        and isinstance(record["result"]["versions"], dict)
+    )

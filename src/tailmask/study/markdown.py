@@ -108,9 +108,7 @@ def _carried(result: dict[str, Any]) -> list[str]:
     lines = []
     for place, source in enumerate(sources):
         if source not in sources[:place]:
-            parts = [
-                f"- Of these, kept from an earlier result: {sources.count(source)}, by {_command(source)}"
-            ]
+            parts = [f"- Of these, kept from the result of {_command(source)}: {sources.count(source)}"]
             parts += [say(source) for say in (_machine, _versions) if say(source) != say(result)]
             lines.append("; ".join(parts))
     return lines

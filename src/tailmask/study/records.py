@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tailmask.errors import UserError, listing
 from tailmask.files import slug
-from tailmask.study.earlier import RunKey, run_key
+from tailmask.study.earlier import RunKey, can_be_kept, refuse_loss, run_key
 from tailmask.study.plan import Setting
 from tailmask.study.request import Part
 from tailmask.training import Run
-from tailmask.training.config import differences
+from tailmask.training.config import determined_by, differences
 
 __all__ = ["RunRecords", "other_runs", "run_records"]
 
@@ -46,32 +47,39 @@ class RunRecords:
         """
         of_seed = {run.config["seed"]: _measures(run) for run in self.find(part)}
         for (setting, name, seed), record in self._earlier.items():
-            if (setting, name) == (part.setting.name, part.method) and seed not in of_seed:
+            is_of_part = (setting, name) == (part.setting.name, part.method)
+            if is_of_part and seed not in of_seed and can_be_kept(record):
                 of_seed[seed] = record["measures"]
                 self.found[run_key(record)] = part.setting, record
         return [of_seed[seed] for seed in sorted(of_seed)]
 
     def more_methods(self, known: Sequence[Part]) -> list[str]:
         """Methods besides those of the known parts that the earlier result has runs of, in its order."""
-        settings, methods = {part.setting.name for part in known}, {part.method for part in known}
-        found = (name for setting, name, _ in self._earlier if setting in settings and name not in methods)
-        return list(dict.fromkeys(found))
+        parts, settings = (
+            {(part.setting.name, part.method) for part in known},
+            {part.setting.name for part in known},
+        )
+        more = (
+            name for setting, name, _ in self._earlier if setting in settings and (setting, name) not in parts
+        )
+        return list(dict.fromkeys(more))
+
+    def check(self, path: Path) -> None:
+        """Raise a `UserError` unless the result at `path` keeps all its runs, and they are of one kind."""
+        lost = [record for key, record in self._earlier.items() if key not in self.found]
+        refuse_loss(path, lost, runs=self.folder)
+        trained = {setting: record for setting, record in self.found.values() if "result" not in record}
+        for setting, record in self.found.values():
+            if "result" in record:
+                found = _differences(record, setting, trained.get(setting, record))
+                if found:
+                    raise UserError(
+                        f"{path} has runs by another recipe or on other data, which differ in "
+                        f"{listing(found, limit=3)}: choose another folder with --out"
+                    )
 
     def to_json(self) -> dict[str, Any]:
-        """What the record of a result says of its runs, each with its own measures.
-
-        Runs of one setting that were trained otherwise, or on other data, raise a `UserError`.
-        """
-        first: dict[Setting, dict[str, Any]] = {}
-        for setting, record in sorted(self.found.values(), key=lambda item: "result" in item[1]):
-            there, asked = _shared(record), _shared(first.setdefault(setting, record))
-            config = setting.config(record["name"], record["seed"]).fitted(record["shape"] or ())
-            found = differences(there, asked | {"method": str(config.method)})
-            if found:
-                raise UserError(
-                    "the earlier result has runs by another recipe or on other data, which differ in "
-                    f"{listing(found, limit=3)}: choose another folder with --out"
-                )
+        """What the record of a result says of its runs, each with its own measures."""
         return _listed(list(self.found.values()))
 
 
@@ -120,9 +128,12 @@ def _measures(run: Run) -> dict[str, float | None]:
     return summary
 
 
-def _shared(record: dict[str, Any]) -> dict[str, Any]:
-    """What determines a run beside its seed."""
-    return {name: value for name, value in record["determines"].items() if name != "seed"}
+def _differences(record: dict[str, Any], setting: Setting, trained: dict[str, Any]) -> list[str]:
+    """What differs between a run on record and what would be trained in its place, on the data of another."""
+    config = setting.config(record["name"], record["seed"]).fitted(record["shape"] or ())
+    asked = determined_by(config) | {"data": trained["determines"].get("data")}
+    there = record["determines"]
+    return differences({name: there.get(name) for name in asked}, json.loads(json.dumps(asked)))
 
 
 def _is_comparable(run: Run, first: Run) -> bool:

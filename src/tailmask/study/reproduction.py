@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailmask.errors import UserError
 from tailmask.files import write_json, write_text
-from tailmask.study.earlier import recorded_runs, refuse_losses
+from tailmask.study.earlier import can_be_kept, recorded_runs, refuse_loss, unavailable
 from tailmask.study.extras import check_extras
 from tailmask.study.facts import DataError
 from tailmask.study.formats import RESULT
@@ -84,11 +84,14 @@ def reproduce(
     earlier = recorded_runs(path, request)
     built = build_target(target, request)
     planned = _plan(built, seeds=seeds, runs=Path(runs))
-    refuse_losses(path, earlier, planned, runs=Path(runs), whole=not isinstance(built, TableTarget))
+    gone = unavailable(earlier, planned, runs=Path(runs))
+    is_table = isinstance(built, TableTarget)  # which needs no more of a run than its record holds
+    refuse_loss(path, [record for record in gone if not (is_table and can_be_kept(record))], runs=Path(runs))
     failures = _make(target, request, planned, jobs, listener) if planned else []
-    records = RunRecords(Path(runs), earlier)
+    records = RunRecords(Path(runs), recorded_runs(path, request))  # read anew, as others may have added rows
     with _data_hint(target, request):
         answer = built.answer(records)
+    records.check(path)
     result = _result(target, built, answer, records, request) | {"command": command}
     paths = _write(path, result, answer) if records.found or not planned else ()
     return Reproduction(result, answer.figure, paths, tuple(failures))

@@ -18,7 +18,7 @@ from tailmask.method.parts import Masking
 from tailmask.training.fields import to_mapping
 from tailmask.training.recipe import Recipe, load_recipe, recipe_names
 
-__all__ = ["Precision", "RunConfig", "configure", "default_recipe", "differences", "digest"]
+__all__ = ["Precision", "RunConfig", "configure", "default_recipe", "determined_by", "differences", "digest"]
 
 Precision = Literal["32", "bf16"]
 
@@ -152,6 +152,17 @@ def configure(
         compile=compile,
         remake=remake,
     )
+
+
+def determined_by(config: RunConfig) -> dict[str, Any]:
+    """What a run's result depends on beside the data and the number of processes, for data of its shape.
+
+    >>> determined_by(configure("digits", "plm+focal"))["method"]
+    'plm:rate=0.05+focal:gamma=2'
+    """
+    values = config.to_json()
+    recipe = {name: table for name, table in values["recipe"].items() if name != "method"}
+    return {"recipe": recipe, **{name: values[name] for name in ("method", "seed", "precision", "compile")}}
 
 
 def default_recipe(data: str) -> str:

@@ -19,7 +19,7 @@ from tailmask.method.seeds import derive
 from tailmask.models import build_model
 from tailmask.models.trial import needs_two_rows
 from tailmask.training.checkpoint import EpochRecorder, find_checkpoint, remove_checkpoints
-from tailmask.training.config import RunConfig, digest
+from tailmask.training.config import RunConfig, determined_by, digest
 from tailmask.training.folder import begin_session, check_folder
 from tailmask.training.guards import disk_errors, interrupts, memory_errors, process_group, quiet
 from tailmask.training.history import first_lines, restore_history
@@ -128,16 +128,8 @@ def build_module(config: RunConfig, dataset: Dataset, *, world_size: int = 1) ->
 
 def determining(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:
     """All that the result of a run depends on."""
-    values = config.fitted(dataset.shape).to_json()
-    return {
-        "data": dataset.source,
-        "method": values["method"],
-        "recipe": {name: table for name, table in values["recipe"].items() if name != "method"},
-        "seed": values["seed"],
-        "precision": values["precision"],
-        "compile": values["compile"],
-        "world_size": world_size,
-    }
+    own = determined_by(config.fitted(dataset.shape))
+    return {"data": dataset.source, **own, "world_size": world_size}
 
 
 def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:

@@ -53,15 +53,18 @@ class Rows(NamedTuple):
         return Rows(self.features[index.numpy()], self.targets[index], weights)
 
     def repeated(self) -> Rows:
-        """As many rows as there are, each as often as it weighs: for what takes no weights.
+        """Each row as often as it weighs, the lightest once, if ten times as many rows do for that.
+
+        For what takes no weights.
 
         >>> rows = Rows(torch.eye(3).numpy(), torch.eye(3), torch.tensor([0.6, 3.0, 0.3]))
         >>> rows.repeated().targets.sum(dim=0)
-        tensor([0., 3., 0.])
+        tensor([ 2., 10.,  1.])
         """
         if self.weights is None:
             return self
-        ends = (self.weights / self.weights.mean()).cumsum(dim=0).round().long()
+        lightest = self.weights.min().clamp(min=self.weights.mean() / 10)
+        ends = (self.weights / lightest).cumsum(dim=0).add(0.5).floor().long()
         times = ends.diff(prepend=ends.new_zeros(1))
         index = torch.arange(len(times), device=times.device).repeat_interleave(times)
         return self.at(index)._replace(weights=None)

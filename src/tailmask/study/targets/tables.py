@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,12 +85,12 @@ class TableTarget:
             rows.append(Row(_row_label(method, self.label), tuple(cells)))
         caption = "In percent" + ("; K is the number of rarest classes" if "K=" in "".join(columns) else "")
         table = Table(caption, self.label, tuple(columns), tuple(rows))
-        return Answer((table,), notes=(*self.notes, *self._drift()))
+        return Answer((table,), notes=(*self.notes, *self._drift(methods)))
 
-    def _drift(self) -> list[str]:
+    def _drift(self, methods: Iterable[str]) -> list[str]:
         """Say where a budget has changed λ, since a table by λ would mislead otherwise."""
         changed: dict[str, None] = {}
-        for method in self.rows:
+        for method in methods:
             asked = parse(method).masking
             resolved = self.groups[0].setting.config(method, 0).method.masking
             if asked is not None and resolved is not None and asked.rate not in (None, resolved.rate):
