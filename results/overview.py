@@ -53,7 +53,8 @@ def render(found: dict[str, Comparison]) -> str:
         "## Other comparisons",
         "Two sets that had no part in choosing the recommended form (`held-out`), how its steps were fitted "
         "to short trainings (`short-training`), long-tailed CIFAR-10 with a network that is not the paper's "
-        "(`cifar10-lt-cnn`, and with other λ `cifar10-lt-cnn-rates`), and all measures of MultiMNIST.",
+        "(`cifar10-lt-cnn`, and with other λ `cifar10-lt-cnn-rates`), other numbers of bins (`bins`), and "
+        "all measures of MultiMNIST.",
         "\n".join(_links(of_the_paper=False)),
     ]
     for title, metric, decision in TABLES:
