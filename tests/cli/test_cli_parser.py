@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -174,7 +175,7 @@ def taking(
     *,
     out: Path | None = None,
     labels: str | None = None,
-    set: list[str] = [],  # noqa: B006
+    set: Sequence[str] = (),
     seed: int | None = None,
     force: bool = False,
 ) -> tuple:

@@ -30,9 +30,8 @@ def test_settings_survive_json(setting):
 
 
 def test_the_precision_is_part_of_a_setting_where_it_is_not_the_usual_one():
-    assert (
-        "precision" not in Setting("digits").identity()
-    )  # nor in studies that were begun without the choice
+    # Studies that were begun without the choice do not name it.
+    assert "precision" not in Setting("digits").identity()
     assert Setting("digits", precision="bf16").identity()["precision"] == "bf16"
     (run, *_) = plan_reproduction("table1", Request(precision="bf16"))
     assert run.config.precision == "bf16"

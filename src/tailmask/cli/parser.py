@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import inspect
 import itertools
+import operator
 import re
 import typing
 from collections.abc import Callable, Collection, Sequence
@@ -128,7 +130,7 @@ def _add_argument(
 def _without_none(hint: Any) -> Any:
     """The type without None, as which jsonargparse would take `null`, `~` and, as YAML's comment, `#id`."""
     kinds = typing.get_args(hint)
-    return typing.Union[kinds[:-1]] if kinds[-1:] == (type(None),) else hint  # noqa: UP007 (made of parts)
+    return functools.reduce(operator.or_, kinds[:-1]) if kinds[-1:] == (type(None),) else hint
 
 
 def _add_option(container: Any, name: str, hint: Any, default: Any, text: str | None) -> None:

@@ -55,14 +55,10 @@ class RunRecords:
 
     def more_methods(self, known: Sequence[Part]) -> list[str]:
         """Methods besides those of the known parts that the earlier result has runs of, in its order."""
-        parts, settings = (
-            {(part.setting.name, part.method) for part in known},
-            {part.setting.name for part in known},
-        )
-        more = (
-            name for setting, name, _ in self._earlier if setting in settings and (setting, name) not in parts
-        )
-        return list(dict.fromkeys(more))
+        settings = {part.setting.name for part in known}
+        recorded = ((setting, name) for setting, name, _ in self._earlier if setting in settings)
+        more = set(recorded) - {(part.setting.name, part.method) for part in known}
+        return list(dict.fromkeys(name for setting, name, _ in self._earlier if (setting, name) in more))
 
     def check(self, path: Path) -> None:
         """Raise a `UserError` unless the result at `path` keeps all its runs, and they are of one kind."""
