@@ -30,6 +30,19 @@ def test_iterative_split_keeps_every_share() -> None:
     assert not np.array_equal(held_out, stratified(targets, 0.2, seed=1)[1])
 
 
+@pytest.mark.parametrize("iterative_rows", [2000, 0])
+def test_a_row_is_held_out_wherever_in_the_file_it_stands(
+    iterative_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are often sorted, by date or by site: a split that follows their order tests on other data."""
+    monkeypatch.setattr("tailmask.data.splits.ITERATIVE_ROWS", iterative_rows)
+    targets = long_tailed(2000, 12)
+    held_out = [stratified(targets, 0.2, seed)[1] for seed in range(2)]
+    for rows in held_out:
+        assert np.histogram(rows, bins=10, range=(0, 2000))[0] == pytest.approx([40] * 10, abs=20)
+    assert len(np.intersect1d(*held_out)) / 400 == pytest.approx(0.2, abs=0.1)
+
+
 def test_large_data_are_dealt_out_by_the_rarest_label() -> None:
     targets = long_tailed(150_000, 8)
     kept, held_out = stratified(targets, 0.1, seed=3)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tailmask.data.dataset import Dataset, Split
-from tailmask.data.digest import file_digest
+from tailmask.data.digest import digest, file_digest
 from tailmask.data.download import COCO2014, COCO2017, data_root, provide
 from tailmask.data.image_encoder import ImageEncoder
 from tailmask.data.image_files import check_paths
@@ -140,6 +140,7 @@ def _dataset(name: str, parts: dict[str, _Part], options: DataOptions) -> Datase
             "image_size": side,
             "validation": options.validation or 0.0,
             "data_seed": options.data_seed,
+            "rows": digest(train_index),
             "files": {split: file_digest(path) for split, (path, _, _, _) in parts.items()},
         },
     )

@@ -76,10 +76,13 @@ def _positives(targets: Tensor | csr_array) -> tuple[NDArray[np.int64], NDArray[
 
 
 def _iterative(labels: NDArray[np.bool_], share: float, seed: int) -> NDArray[np.bool_]:
+    """Which rows to hold out. The library keeps the first rows it meets, so it meets them in random order."""
     stratifiers = require("iterstrat.ml_stratifiers", extra="cli")
+    order = Draws(seed).permutation(len(labels))
     state = np.random.RandomState(seed)  # the library wants it, and its stream is frozen
     folds = stratifiers.IterativeStratification(
-        labels=labels, r=np.array([1 - share, share]), random_state=state
+        labels=labels[order], r=np.array([1 - share, share]), random_state=state
     )
-    held_out: NDArray[np.bool_] = folds == 1
+    held_out = np.zeros(len(labels), dtype=np.bool_)
+    held_out[order] = folds == 1
     return held_out
