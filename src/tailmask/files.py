@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["atomic_path", "slug", "write_bytes", "write_json", "write_text"]
+__all__ = ["atomic_path", "shortened", "slug", "write_bytes", "write_json", "write_text"]
 
 
 @contextlib.contextmanager
@@ -82,3 +83,16 @@ def slug(text: str) -> str:
     'plm_rate=0.05_init=mean+focal'
     """
     return re.sub(r"[^\w.+=-]+", "_", text)
+
+
+def shortened(name: str, *, limit: int = 200) -> str:
+    """A file's name of at most `limit` bytes; the end of a longer one gives way to its digest.
+
+    >>> shortened("runs"), shortened("labels=" + "tag_" * 50, limit=24)
+    ('runs', 'labels=tag_tag__fc4ee293')
+    """
+    encoded = name.encode()
+    if len(encoded) <= limit:
+        return name
+    mark = f"_{hashlib.sha256(encoded).hexdigest()[:8]}"
+    return encoded[: limit - len(mark)].decode(errors="ignore") + mark

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from importlib import resources
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,6 +22,7 @@ from tailmask.study.plan import PlannedRun, Setting
 from tailmask.study.pool import Failure
 from tailmask.study.rarest import with_rarest
 from tailmask.study.tuning import RATES, TUNING_SEED
+from tailmask.training.lock import locked
 
 CLASSES = [f"class {number}" for number in range(8)]
 COUNTS = [800, 500, 300, 200, 100, 50, 30, 10]
@@ -189,17 +192,50 @@ def test_a_study_without_a_valid_setting_is_refused(pool, tmp_path, setting):
 
 
 def test_what_is_no_run_of_the_study_is_left_out(pool, tmp_path):
-    folder = tmp_path / "study"
+    listener, folder = Notes(), tmp_path / "study"
     compare(methods=["bce", "plm", "asl"], seeds=1, out=folder)
     (folder / "runs" / "asl_seed=0" / "metrics.json").unlink()
     shutil.copytree(folder / "runs" / "plm_seed=0", folder / "runs" / "plm_seed=0_seed=0")
-    for name, change in (("focal", {"budget": 0.5}), ("hill", {"train_counts": []}), ("db", {"seed": "x"})):
+    for name, change in (("hill", {"train_counts": []}), ("db", {"seed": "x"})):
         other = folder / "runs" / f"{name}_seed=0"
         shutil.copytree(folder / "runs" / "bce_seed=0", other)
         record = json.loads((other / "run.json").read_text()) | {"name": name, "method": name} | change
         (other / "run.json").write_text(json.dumps(record))
-    study = compare(methods=["bce", "plm"], seeds=1, out=folder)
+    study = compare(methods=["bce", "plm"], seeds=1, out=folder, listener=listener)
     assert [method.name for method in study.comparison.methods] == ["bce", "plm"]
+    assert listener.texts == [
+        "3 more runs of this study are damaged, renamed or not comparable, and left out: db_seed=0, "
+        "hill_seed=0, plm_seed=0_seed=0"
+    ]
+
+
+def test_a_recipe_that_has_changed_does_not_shrink_the_study(pool, tmp_path):
+    """Its file is known by its name alone: what it held is on the record of the runs."""
+    recipe, folder = tmp_path / "mine.toml", tmp_path / "study"
+    text = (resources.files("tailmask") / "recipes" / "digits.toml").read_text()
+    recipe.write_text(text)
+    compare(methods=["bce", "plm"], seeds=1, out=folder, recipe=str(recipe))
+    before = (folder / "comparison.json").read_bytes()
+    recipe.write_text(re.sub("batch_size = .*", "batch_size = 7", text))
+    sentence = r"bce_seed=0 was trained by another recipe, .*schedule\.batch_size \(\d+ there, 7 asked"
+    with pytest.raises(UserError, match=sentence):
+        compare(methods=["asl"], seeds=1, out=folder, recipe=str(recipe))
+    assert len(pool.made) == 2
+    assert (folder / "comparison.json").read_bytes() == before
+
+
+def test_nobody_else_writes_the_study_while_it_is_compared(pool, tmp_path, monkeypatch):
+    folder, analyse = tmp_path / "study", comparing._compare
+
+    def meanwhile(*given):
+        with pytest.raises(UserError, match="another process"), locked(folder):
+            pass
+        return analyse(*given)
+
+    monkeypatch.setattr(comparing, "_compare", meanwhile)
+    compare(methods=["bce", "plm"], seeds=1, out=folder)
+    with locked(folder):
+        pass
 
 
 def test_runs_may_be_made_elsewhere(pool, tmp_path):

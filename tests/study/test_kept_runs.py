@@ -11,7 +11,10 @@ import pytest
 from reproducing import REQUEST, add_runs, cells, summary
 
 from tailmask.errors import UserError
+from tailmask.study import plan_reproduction
 from tailmask.study import reproduction as module
+from tailmask.study.facts import DataFacts
+from tailmask.study.records import RunRecords
 
 
 def test_a_table_keeps_what_it_has_on_record(make, tmp_path):
@@ -100,6 +103,61 @@ def test_runs_of_another_recipe_are_not_mixed_in(make, tmp_path, field, value, n
     with pytest.raises(UserError, match=f"by another recipe or on other data, which differ in {named}"):
         make("table1")
     assert path.read_bytes() == before
+
+
+def test_what_will_be_refused_is_refused_before_anything_is_trained(make, tmp_path, monkeypatch):
+    runs = add_runs(tmp_path, "table1", methods=("bce", "plm"))
+    make("table1")
+    change_records(tmp_path / "out" / "table1.json", lambda record: record["determines"].update(seed=3))
+    shutil.rmtree(runs[100.0, "plm", 0])
+    path = runs[100.0, "bce", 0] / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"precision": "bf16"}))
+    monkeypatch.setattr(module, "_make", lambda *_: pytest.fail("it trains"))
+    for methods in (("bce", "focal"), ("focal", "plm")):
+        with pytest.raises(UserError, match="by another recipe"):
+            make("table1", dataclasses.replace(REQUEST, methods=methods))
+
+
+@pytest.mark.parametrize("is_on_disk", [True, False])
+def test_runs_on_other_data_under_the_same_name_do_not_count(tmp_path, is_on_disk):
+    runs = add_runs(tmp_path, "table1", methods=("bce",))
+    (planned,) = plan_reproduction(
+        "table1", dataclasses.replace(REQUEST, methods=("plm",)), runs=tmp_path / "runs"
+    )
+    config = json.loads((runs[100.0, "bce", 0] / "run.json").read_text())
+    source = config["determines"]["data"]
+    kept = {**config, "setting": planned.setting.name, "measures": {}, "epochs": 3}
+    if not is_on_disk:
+        remove(runs)
+    records = RunRecords(tmp_path / "runs", [] if is_on_disk else [kept])
+    records.check_data(planned.setting, source)
+    with pytest.raises(
+        UserError, match=r"bce \(seed 0\) was trained on other data, .* classes .*--runs and --out"
+    ):
+        records.check_data(planned.setting, source | {"classes": 7})
+
+
+def test_and_nothing_is_trained_beside_them(tmp_path, monkeypatch):
+    class Pool:
+        def __init__(self, *_, **__):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def check(self, runs):
+            return {run.setting: DataFacts({"name": "other"}, (), False, False) for run in runs}
+
+        def make(self, *_):
+            pytest.fail("it trains")
+
+    monkeypatch.setattr(module, "Pool", Pool)
+    add_runs(tmp_path, "table1", methods=("bce",))
+    with pytest.raises(UserError, match=r"bce \(seed 0\) was trained on other data, which differ in name"):
+        module.reproduce("table1", REQUEST, out=tmp_path / "out", runs=tmp_path / "runs")
 
 
 @pytest.mark.parametrize("seeds", [1, 2])  # with two it would be trained again, which fails here

@@ -91,6 +91,13 @@ def test_names_tell_settings_apart_and_are_safe_file_names():
     assert Setting("/tmp/a/../b.csv").name == "b"
 
 
+def test_names_are_short_enough_for_any_file_system():
+    names = [Setting("mine.csv", DataOptions(labels=f"{'Zähler,' * 60}{end}")).name for end in "ab"]
+    assert all(len(name.encode()) <= 200 for name in names)
+    assert names[0] != names[1]
+    assert names[0].startswith("mine_labels=Zähler_")
+
+
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 @pytest.mark.parametrize("method", ["bce", "plm:rate=0.05,expected=true+focal:gamma=2"])
 def test_the_command_of_a_run_gives_the_configuration_of_the_run(setting, method, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +16,13 @@ from tailmask.method import DEFAULT_METHODS
 from tailmask.study.extras import check_extras
 from tailmask.study.folder import begin_study, check_study
 from tailmask.study.formats import COMPARISON
+from tailmask.study.found_runs import check_recipe, other_runs
 from tailmask.study.machine import provenance
 from tailmask.study.markdown import render_markdown
 from tailmask.study.plan import PlannedRun, Setting, check_count, distinct, method_names, plan_runs
 from tailmask.study.pool import Failure, Listener, Pool, choose_jobs, num_missing
 from tailmask.study.rarest import with_rarest
-from tailmask.study.records import other_runs, run_records
+from tailmask.study.records import run_records
 from tailmask.study.tuning import Trial, choose, earlier_trials, plan_tuning
 from tailmask.training import Run
 from tailmask.training.config import Precision
@@ -118,17 +120,24 @@ def compare(
     names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
     if listener is not None:
         listener.prepare()
-    made = _make(folder, setting, names, seeds=seeds, jobs=jobs, tune=tune is not None, listener=listener)
-    asked = [run for run in (Run(planned.folder) for planned in made.runs) if run.is_complete]
-    others = other_runs(folder / "runs", asked) if asked else []
-    if others and listener is not None:
-        listener.note(None, _others_text(others))
-    first = made.runs[0].method if baseline else _baseline(asked)
-    runs = (*asked, *others)
-    comparison = _compare(runs, first, decisions, listener)
-    trials = [*made.trials, *earlier_trials(folder / "comparison.json", besides=made.trials)]
-    study = Study(folder, runs, comparison, tuple(made.failures), tuple(trials))
-    _write(study, made.runs[0].setting, command=command)
+    with contextlib.ExitStack() as held:  # the folder's lock, until the tables are written
+        made = _make(
+            folder,
+            setting,
+            names,
+            seeds=seeds,
+            jobs=jobs,
+            tune=tune is not None,
+            listener=listener,
+            held=held,
+        )
+        asked = [run for run in (Run(planned.folder) for planned in made.runs) if run.is_complete]
+        runs = (*asked, *_others(folder / "runs", asked, listener))
+        first = made.runs[0].method if baseline else _baseline(asked)
+        comparison = _compare(runs, first, decisions, listener)
+        trials = [*made.trials, *earlier_trials(folder / "comparison.json", besides=made.trials)]
+        study = Study(folder, runs, comparison, tuple(made.failures), tuple(trials))
+        _write(study, made.runs[0].setting, command=command)
     return study
 
 
@@ -184,8 +193,9 @@ def _make(
     jobs: int | None,
     tune: bool,
     listener: Listener | None,
+    held: contextlib.ExitStack,
 ) -> _Made:
-    """Check everything, choose λ where that is asked for, and make the runs."""
+    """Check everything, take the folder, choose λ where that is asked for, and make the runs."""
 
     def plan(shared: Setting) -> tuple[list[PlannedRun], dict[str, list[PlannedRun]]]:
         tuning = plan_tuning(shared, names, folder=folder / "tuning") if tune else {}
@@ -201,13 +211,14 @@ def _make(
         asked, tuning = plan(measured)
         tries = [run for planned in tuning.values() for run in planned]
         pool.check([*asked, *tries])
-        with locked(folder):
-            begin_study(folder, setting, facts)
-            failures = pool.make(tries, listener) if tries else []
-            chosen = {method: choose(method, planned, failures) for method, planned in tuning.items()}
-            names = distinct([chosen[name][0] if name in chosen else name for name in names])
-            runs = plan_runs(measured, names, range(seeds), folder=folder / "runs")
-            failures += pool.make(runs, listener)
+        check_recipe(folder / "runs", measured)
+        held.enter_context(locked(folder))
+        begin_study(folder, setting, facts)
+        failures = pool.make(tries, listener) if tries else []
+        chosen = {method: choose(method, planned, failures) for method, planned in tuning.items()}
+        names = distinct([chosen[name][0] if name in chosen else name for name in names])
+        runs = plan_runs(measured, names, range(seeds), folder=folder / "runs")
+        failures += pool.make(runs, listener)
     return _Made(runs, failures, [trial for _, trials in chosen.values() for trial in trials])
 
 
@@ -226,10 +237,22 @@ def _baseline(asked: Sequence[Run]) -> str | None:
     return arrange(asked).baseline if asked else None
 
 
-def _others_text(runs: Sequence[Run]) -> str:
-    labels = listing(f"{run.config['name']} (seed {run.config['seed']})" for run in runs)
-    number = "1 more run of this study is" if len(runs) == 1 else f"{len(runs)} more runs of this study are"
-    return f"{number} in the folder and compared as well: {labels}"
+def _others(folder: Path, asked: Sequence[Run], listener: Listener | None) -> list[Run]:
+    """The study's other runs that can be compared with those asked for; the listener hears of all others."""
+    if not asked:
+        return []
+    belonging, rest = other_runs(folder, asked)
+    if listener is not None and belonging:
+        labels = listing(f"{run.config['name']} (seed {run.config['seed']})" for run in belonging)
+        listener.note(None, f"{_of_study(belonging)} in the folder and compared as well: {labels}")
+    if listener is not None and rest:
+        names = listing(run.folder.name for run in rest)
+        listener.note(None, f"{_of_study(rest)} damaged, renamed or not comparable, and left out: {names}")
+    return belonging
+
+
+def _of_study(runs: Sequence[Run]) -> str:
+    return "1 more run of this study is" if len(runs) == 1 else f"{len(runs)} more runs of this study are"
 
 
 def _compare(

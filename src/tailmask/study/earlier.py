@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tailmask.errors import UserError, listing
 from tailmask.files import slug
-from tailmask.study.plan import PlannedRun
 from tailmask.study.request import Request
 from tailmask.training import Run
 from tailmask.training.config import differences
 
-__all__ = ["RunKey", "can_be_kept", "recorded_runs", "refuse_loss", "run_key", "unavailable"]
+__all__ = ["RunKey", "can_be_kept", "is_gone", "recorded_runs", "refuse_loss", "run_key"]
 
 RunKey = tuple[str, str, int]
 
@@ -61,17 +60,9 @@ def can_be_kept(record: dict[str, Any]) -> bool:
     return record.keys() >= _KEPT.keys()
 
 
-def unavailable(
-    records: Sequence[dict[str, Any]], planned: Sequence[PlannedRun], *, runs: Path
-) -> list[dict[str, Any]]:
-    """Of the runs on record, those that are neither in the folder `runs` nor planned."""
-    coming = {(run.setting.name, run.method, run.seed) for run in planned}
-    return [
-        record
-        for record in records
-        if run_key(record) not in coming
-        and not Run(runs / record["setting"] / slug(f"{record['name']}_seed={record['seed']}")).is_complete
-    ]
+def is_gone(record: dict[str, Any], *, runs: Path) -> bool:
+    """Whether the run on record is not in the folder `runs`, or not complete."""
+    return not Run(runs / record["setting"] / slug(f"{record['name']}_seed={record['seed']}")).is_complete
 
 
 def refuse_loss(path: Path, lost: Iterable[dict[str, Any]], *, runs: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from tailmask.data import NAMED, DataOptions, load
 from tailmask.data.options import PLACES
 from tailmask.errors import UserError
-from tailmask.files import slug
+from tailmask.files import shortened, slug
 from tailmask.method import WORDS, Method, parse
 from tailmask.training import RunConfig, configure
 from tailmask.training.config import Precision
@@ -95,7 +95,7 @@ class Setting:
         parts += [] if self.epochs is None else [f"epochs={self.epochs}"]
         parts += [re.sub(r"[\[\]\s\"']", "", assignment) for assignment in self.fields]
         parts += [] if self.precision == "32" else [f"precision={self.precision}"]
-        return slug("_".join(parts))
+        return shortened(slug("_".join(parts)))
 
     def arguments(self) -> list[str]:
         """The arguments of `tailmask train` that make the setting.

@@ -105,12 +105,12 @@ class Pool:
         """Facts about the data of the settings; data that cannot be loaded are a `DataError`."""
         return self._check({setting: [] for setting in settings})
 
-    def check(self, runs: Sequence[PlannedRun]) -> None:
+    def check(self, runs: Sequence[PlannedRun]) -> dict[Setting, DataFacts]:
         """Load the data, fit every method to them, look into every folder; raises what cannot work."""
         by_setting: dict[Setting, list[PlannedRun]] = {}
         for run in runs:
             by_setting.setdefault(run.setting, []).append(run)
-        self._check(by_setting)
+        return self._check(by_setting)
 
     def _check(self, runs: Mapping[Setting, Sequence[PlannedRun]]) -> dict[Setting, DataFacts]:
         tasks = [

@@ -10,12 +10,13 @@ from typing import Any
 from tailmask.errors import UserError, listing
 from tailmask.files import slug
 from tailmask.study.earlier import RunKey, can_be_kept, refuse_loss, run_key
+from tailmask.study.found_runs import complete_runs, recipe_differences
 from tailmask.study.plan import Setting
 from tailmask.study.request import Part
 from tailmask.training import Run
-from tailmask.training.config import determined_by, differences
+from tailmask.training.config import differences
 
-__all__ = ["RunRecords", "other_runs", "run_records"]
+__all__ = ["RunRecords", "run_records"]
 
 
 class RunRecords:
@@ -60,6 +61,22 @@ class RunRecords:
         more = set(recorded) - {(part.setting.name, part.method) for part in known}
         return list(dict.fromkeys(name for setting, name, _ in self._earlier if (setting, name) in more))
 
+    def check_data(self, setting: Setting, source: dict[str, Any]) -> None:
+        """Raise a `UserError` where a run of the setting, on disk or on record, is of other data."""
+        runs = complete_runs(self.folder / setting.name)
+        recorded = [
+            record
+            for (name, _, _), record in self._earlier.items()
+            if name == setting.name and can_be_kept(record)
+        ]
+        for record in (*(run.config for run in runs), *recorded):
+            found = differences(record["determines"].get("data", {}), json.loads(json.dumps(source)))
+            if found:
+                raise UserError(
+                    f"{record['name']} (seed {record['seed']}) was trained on other data, which differ in "
+                    f"{listing(found, limit=3)}: choose other folders with --runs and --out"
+                )
+
     def check(self, path: Path) -> None:
         """Raise a `UserError` unless the result at `path` keeps all its runs, and they are of one kind."""
         lost = [record for key, record in self._earlier.items() if key not in self.found]
@@ -67,7 +84,8 @@ class RunRecords:
         trained = {setting: record for setting, record in self.found.values() if "result" not in record}
         for setting, record in self.found.values():
             if "result" in record:
-                found = _differences(record, setting, trained.get(setting, record))
+                data = trained.get(setting, record)["determines"].get("data")
+                found = recipe_differences(record, setting, data=data)
                 if found:
                     raise UserError(
                         f"{path} has runs by another recipe or on other data, which differ in "
@@ -77,13 +95,6 @@ class RunRecords:
     def to_json(self) -> dict[str, Any]:
         """What the record of a result says of its runs, each with its own measures."""
         return _listed(list(self.found.values()))
-
-
-def other_runs(folder: Path, runs: Sequence[Run]) -> list[Run]:
-    """The complete runs in a folder that belong in one table with `runs`, and are not among them."""
-    known = {run.folder for run in runs}
-    found = (Run(path) for path in sorted(folder.glob("*_seed=*")) if path not in known)
-    return [run for run in found if run.is_complete and _is_comparable(run, runs[0])]
 
 
 def run_records(found: Sequence[tuple[Setting, Run]]) -> dict[str, Any]:
@@ -122,24 +133,6 @@ def _run_record(setting: Setting, run: Run) -> dict[str, Any]:
 def _measures(run: Run) -> dict[str, float | None]:
     summary: dict[str, float | None] = run.metrics["test"]["summary"]
     return summary
-
-
-def _differences(record: dict[str, Any], setting: Setting, trained: dict[str, Any]) -> list[str]:
-    """What differs between a run on record and what would be trained in its place, on the data of another."""
-    config = setting.config(record["name"], record["seed"]).fitted(record["shape"] or ())
-    asked = determined_by(config) | {"data": trained["determines"].get("data")}
-    there = record["determines"]
-    return differences({name: there.get(name) for name in asked}, json.loads(json.dumps(asked)))
-
-
-def _is_comparable(run: Run, first: Run) -> bool:
-    from tailmask.analysis import arrange
-
-    try:
-        arrange([first, run])
-    except UserError:  # of another setting, or damaged
-        return False
-    return run.folder.name == slug(f"{run.config['name']}_seed={run.config['seed']}")
 
 
 def _belongs(run: Run, part: Part) -> bool:

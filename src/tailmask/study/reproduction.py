@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailmask.errors import UserError
 from tailmask.files import write_json, write_text
-from tailmask.study.earlier import can_be_kept, recorded_runs, refuse_loss, unavailable
+from tailmask.study.earlier import is_gone, recorded_runs, refuse_loss, run_key
 from tailmask.study.extras import check_extras
 from tailmask.study.facts import DataError
 from tailmask.study.formats import RESULT
@@ -84,10 +84,8 @@ def reproduce(
     earlier = recorded_runs(path, request)
     built = build_target(target, request)
     planned = _plan(built, seeds=seeds, runs=Path(runs))
-    gone = unavailable(earlier, planned, runs=Path(runs))
-    is_table = isinstance(built, TableTarget)  # which needs no more of a run than its record holds
-    refuse_loss(path, [record for record in gone if not (is_table and can_be_kept(record))], runs=Path(runs))
-    failures = _make(target, request, planned, jobs, listener) if planned else []
+    there = _kept(path, built, planned, earlier, runs=Path(runs))
+    failures = _make(target, request, planned, there, jobs, listener) if planned else []
     records = RunRecords(Path(runs), recorded_runs(path, request))  # read anew, as others may have added rows
     with _data_hint(target, request):
         answer = built.answer(records)
@@ -121,10 +119,26 @@ def _plan(built: Target, *, seeds: int, runs: Path) -> list[PlannedRun]:
     return planned
 
 
+def _kept(
+    path: Path, built: Target, planned: Sequence[PlannedRun], earlier: list[dict[str, Any]], *, runs: Path
+) -> RunRecords:
+    """What is there besides the planned runs; raises what the result would be refused for in the end."""
+    coming = {(run.setting.name, run.method, run.seed) for run in planned}
+    others = [record for record in earlier if run_key(record) not in coming]
+    records = RunRecords(runs, others)
+    if isinstance(built, TableTarget):  # which needs no more of a run than its record holds
+        built.answer(records)
+        records.check(path)
+    else:
+        refuse_loss(path, [record for record in others if is_gone(record, runs=runs)], runs=runs)
+    return records
+
+
 def _make(
     target: str,
     request: Request,
     planned: Sequence[PlannedRun],
+    there: RunRecords,
     jobs: int | None,
     listener: Listener | None,
 ) -> list[Failure]:
@@ -132,7 +146,9 @@ def _make(
         listener.prepare()
     with Pool(choose_jobs(jobs, num_runs=len(planned)), num_runs=num_missing(planned)) as pool:
         with _data_hint(target, request):
-            pool.check(planned)
+            facts = pool.check(planned)
+        for setting, found in facts.items():
+            there.check_data(setting, found.source)
         return pool.make(planned, listener)
 
 
