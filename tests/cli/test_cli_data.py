@@ -172,6 +172,15 @@ def test_columns_of_a_table_are_listed(tmp_path: Path, capsys: pytest.CaptureFix
     ]
 
 
+def test_a_column_without_a_name_can_be_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{i},{i / 7},{i % 2}\n" for i in range(40))
+    (tmp_path / "a.csv").write_text(f",x,tag_a\n{rows}")
+    assert "note: column '' has another number" in run(capsys, tmp_path / "a.csv", "--labels", "tag_*")
+    out = run(capsys, tmp_path / "a.csv", "--labels", "tag_*", "--drop", "")
+    assert "as --drop says" in out
+    assert "note: " not in out
+
+
 def test_columns_of_a_wide_table_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"x{i}" for i in range(500)]
     rows = "".join(",".join([str(i / 7)] * 500) + f",{i % 2}\n" for i in range(40))

@@ -77,6 +77,18 @@ def test_choices_say_why_a_column_is_left_out(tmp_path: Path) -> None:
     assert len(read(table(), tmp_path, drop="city", test_file=tmp_path / "t.csv").test) == 20
 
 
+def test_a_column_without_a_name_is_named_as_any_other(tmp_path: Path) -> None:
+    numbered = table().with_row_index("")  # as pandas and R write the numbers of rows
+    assert any("column '' has another number in every row" in note for note in read(numbered, tmp_path).notes)
+    dropped, first = read(numbered, tmp_path, drop=""), read(numbered, tmp_path, features="")
+    assert (dropped.columns[0].use, dropped.columns[0].detail) == ("left out", "as --drop says")
+    assert dropped.shape == read(table(), tmp_path).shape
+    assert {column.detail for column in first.columns[1:5]} == {"not among --features"}
+    assert read(numbered, tmp_path, text="").encoder.text == ("",)
+    tags = table().select(pl.col("city").alias(""), "age", "tag_a")
+    assert read(tags, tmp_path, labels=None, label_column="").classes == ("Basel", "Bern", "Zug")
+
+
 @pytest.mark.parametrize(
     ("name", "numbers", "is_told"),
     [

@@ -37,8 +37,8 @@ def column_uses(
 ) -> tuple[ColumnUse, ...]:
     """What became of every column of a table, in the table's order."""
     fitted = {column.name: column for column in encoder.columns}
-    dropped = matching_columns(options.drop, frame.columns, "the table") if options.drop else []
-    chosen = matching_columns(options.features, frame.columns, "the table") if options.features else None
+    dropped = matching_columns(options.drop, frame.columns, "the table")
+    chosen = matching_columns(options.features, frame.columns, "the table")
 
     def use(name: str) -> tuple[Use, str, int]:
         if name in fitted:
@@ -49,7 +49,7 @@ def column_uses(
             return "label", "", 0
         if name in dropped:
             return "left out", "as --drop says", 0
-        if chosen is not None and name not in chosen:
+        if options.features is not None and name not in chosen:
             return "left out", "not among --features", 0
         return "left out", NO_VALUE_TWICE if frame[name].count() else EMPTY, 0
 

@@ -68,15 +68,15 @@ def frame_pieces(
 
 
 def matching_columns(
-    patterns: str, columns: Sequence[str], where: object, *, required: bool = True
+    patterns: str | None, columns: Sequence[str], where: object, *, required: bool = True
 ) -> list[str]:
-    """The columns that match a name or pattern, several of which are separated by commas.
+    """The columns that match a name or pattern, several of which are separated by commas; None matches none.
 
     >>> matching_columns("tag_*,age", ["age", "tag_a", "tag_b", "name"], "the file")
     ['age', 'tag_a', 'tag_b']
     """
     matched: set[str] = set()
-    for pattern in (part.strip() for part in patterns.split(",")):
+    for pattern in () if patterns is None else (part.strip() for part in patterns.split(",")):
         found = {name for name in columns if pattern == name or fnmatchcase(name, pattern)}
         if required and not found:
             raise UserError(f"{where} has no column {pattern!r}: {nearest(pattern, columns)}")

@@ -108,7 +108,7 @@ def read_table(
         wanted[_tags_column(options)] = require("polars", extra="tables").String
     frame = read_frame(path, header=not options.no_header, types=wanted)
     required = types is None  # a second file need not have what is passed over
-    dropped = matching_columns(options.drop, frame.columns, path, required=required) if options.drop else []
+    dropped = matching_columns(options.drop, frame.columns, path, required=required)
     labels, label_columns = _labels(frame.drop(dropped), path, options)
     others = [name for name in frame.columns if name not in (*label_columns, *dropped)]
     images = path_column(others)
@@ -118,7 +118,7 @@ def read_table(
             note = f"images are learned from, and no other column: {listing(others)} is passed over"
             labels = replace(labels, notes=(*labels.notes, note))
         return file_rows(path, frame[images].cast(str).fill_null("").to_list(), options), labels
-    text = matching_columns(options.text, others, path) if options.text else []
+    text = matching_columns(options.text, others, path)
     features = others if options.features is None else matching_columns(options.features, others, path)
     features = [name for name in features if name not in text]
     if not features and not text:
@@ -152,7 +152,7 @@ def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labe
 
 def _tags_column(options: DataOptions) -> str:
     """The column that holds all of a row's labels where `--labels` names none."""
-    return options.label_column or "labels"
+    return "labels" if options.label_column is None else options.label_column
 
 
 def _empty_tags(column: str, number: int, options: DataOptions) -> tuple[str, ...]:
