@@ -88,6 +88,25 @@ def test_lists_as_pandas_and_json_write_them(tmp_path: Path, cells: list[str]) -
     assert labels.targets.tolist() == [[1, 1, 0], [0, 0, 0], [0, 1, 0], [-1, -1, -1], [0, 0, 1]]
 
 
+@pytest.mark.parametrize("mark", ["NA", "nan", " ? ", "None", "-"])
+def test_marks_of_empty_cells_are_labels_with_a_note(tmp_path: Path, mark: str) -> None:
+    cells, name = ["a", "b", mark, f"b,{mark}", ""], mark.strip()
+    labels = read(cells, tmp_path)
+    assert sorted(labels.classes) == sorted(["a", "b", name])
+    assert [note for note in labels.notes if "is taken as a label" in note] == [
+        f"{name!r} in 'tags' is taken as a label, which 2 rows have: if it marks what is not known, "
+        "leave such cells empty"
+    ]
+    assert not read(["a", "NAN bread", "a-b"], tmp_path).notes
+
+
+@pytest.mark.parametrize("mark", ["NA", "nan", " ? ", "None", "-"])
+def test_marks_of_empty_cells_among_lists_are_empty(tmp_path: Path, mark: str) -> None:
+    labels = read(["['a', 'b']", mark, "[]", mark, mark], tmp_path)
+    assert labels.targets.tolist() == [[1, 1], [-1, -1], [0, 0], [-1, -1], [-1, -1]]
+    assert labels.notes[0].startswith("3 rows have nothing in 'tags'")
+
+
 def test_lists_of_numbers(tmp_path: Path) -> None:
     labels = read(["[10, 9]", "[9]", "[]"], tmp_path)
     assert labels.classes == ("9", "10")

@@ -10,7 +10,7 @@ from tailmask.errors import require
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PLAIN_NUMBERS", "bare_cells", "near_numbers", "with_numbers"]
+__all__ = ["PLAIN_NUMBERS", "bare_cells", "is_mark", "near_numbers", "with_numbers"]
 
 # What programs and people write into a cell that is empty, in lower case.
 MARKS = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?", "-")
@@ -32,6 +32,15 @@ def bare_cells(cells: Cells) -> Cells:
     ['1', None, None, 'yes']
     """
     return cells.str.strip_chars().str.to_lowercase().replace(dict.fromkeys(MARKS))
+
+
+def is_mark(text: str) -> bool:
+    """Whether a text is what programs and people write into a cell that is empty.
+
+    >>> is_mark(" NA"), is_mark("nay")
+    (True, False)
+    """
+    return text.strip().lower() in MARKS
 
 
 def with_numbers(frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from tailmask.data.manifest import FileRows, file_rows, path_column
 from tailmask.data.numerals import bare_cells, with_numbers
 from tailmask.data.options import DataOptions
 from tailmask.data.table_encoder import TableEncoder, fit_column
-from tailmask.data.tags import read_tags
+from tailmask.data.tags import read_tags, tag_notes
 from tailmask.errors import UserError, listing, nearest, require
 
 if TYPE_CHECKING:
@@ -143,26 +143,15 @@ def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labe
         )
     classes = None if options.classes is None else read_classes(options.classes)
     tags = read_tags(frame[column], options.separator, path)
-    empty = sum(row is None for row in tags)
+    notes = tuple(tag_notes(tags, column, options))
     if options.empty_tags == "none":
         tags = [row or () for row in tags]
-    labels = labels_from_tags(tags, path, classes=classes)
-    return replace(labels, notes=_empty_tags(column, empty, options)), [column]
+    return replace(labels_from_tags(tags, path, classes=classes), notes=notes), [column]
 
 
 def _tags_column(options: DataOptions) -> str:
     """The column that holds all of a row's labels where `--labels` names none."""
     return "labels" if options.label_column is None else options.label_column
-
-
-def _empty_tags(column: str, number: int, options: DataOptions) -> tuple[str, ...]:
-    if not number:
-        return ()
-    start = f"{number} rows have nothing in {column!r}, so that"
-    if options.empty_tags == "none":
-        return (f"{start} they have none of the labels",)
-    hint = f"if they have none, add --empty-tags none, or write just {options.separator!r}"
-    return (f"{start} none of their labels is known: {hint}",)
 
 
 def _label_values(series: pl.Series, path: Path) -> NDArray[np.float32]:

@@ -6,16 +6,19 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tailmask.data.numerals import bare_cells, is_mark
+from tailmask.data.options import DataOptions
 from tailmask.errors import UserError, require
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["read_tags"]
+__all__ = ["read_tags", "tag_notes"]
 
 # Without a comma between them Python makes one text of two, as NumPy prints them.
 _NO_COMMA = re.compile(r"""['"]\s+['"]""")
@@ -43,7 +46,7 @@ def read_tags(series: pl.Series, separator: str, path: Path) -> Sequence[Sequenc
         tags: list[list[str | None] | None] = series.cast(polars.List(polars.String)).to_list()
         return [None if row is None else _stripped(tag for tag in row if tag is not None) for row in tags]
     text = series.cast(polars.String)
-    if 2 * int(text.str.contains(r"^\s*\[(?s:.*)\]\s*$").sum()) > text.count():
+    if 2 * int(text.str.contains(r"^\s*\[(?s:.*)\]\s*$").sum()) > bare_cells(text).count():
         return _lists(text, path)
     if not text.str.contains(separator, literal=True).any():
         for other in (",", ";", "|"):
@@ -56,12 +59,31 @@ def read_tags(series: pl.Series, separator: str, path: Path) -> Sequence[Sequenc
     return [None if row is None else _stripped(row) for row in text.str.split(separator).to_list()]
 
 
+def tag_notes(tags: Sequence[Sequence[str] | None], column: str, options: DataOptions) -> Iterator[str]:
+    """What a user should know of rows without tags, and of tags that are called like an empty cell."""
+    empty = sum(row is None for row in tags)
+    if empty and options.empty_tags == "none":
+        yield f"{empty} rows have nothing in {column!r}, so that they have none of the labels"
+    elif empty:
+        yield (
+            f"{empty} rows have nothing in {column!r}, so that none of their labels is known: if they have "
+            f"none, add --empty-tags none, or write just {options.separator!r}"
+        )
+    if options.classes is None:
+        marks = Counter(tag for row in tags for tag in set(row or ()) if is_mark(tag))
+        for mark, number in sorted(marks.items()):
+            yield (
+                f"{mark!r} in {column!r} is taken as a label, which {number} rows have: if it marks what is "
+                "not known, leave such cells empty"
+            )
+
+
 def _lists(text: pl.Series, path: Path) -> list[list[str] | None]:
     rows: list[list[str] | None] = []
     with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # a backslash that escapes nothing
         for number, cell in enumerate(text, 1):
             try:
-                rows.append(None if cell is None else _stripped(_parsed(cell.strip())))
+                rows.append(None if cell is None or is_mark(cell) else _stripped(_parsed(cell.strip())))
             except _NO_LIST as error:
                 raise UserError(
                     f"{path}, in row {number} of {text.name!r}, where most cells are lists: {cell[:40]!r} is "
