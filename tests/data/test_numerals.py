@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tailmask.data import DataOptions, Dataset, Encoder, load
+from tailmask.data.tables import read_table
 from tailmask.errors import UserError
 
 MARKS = ["NA", "N/A", "#N/A", "<NA>", "nan", "NaN", "null", "None", "?", "-", " "]
@@ -82,6 +83,17 @@ def test_marks_in_labels_are_unknown(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,l\n" + "".join(f"{i},{('1', 'NA', '0')[i % 3]}\n" for i in range(30)))
     dataset = load(tmp_path / "a.csv", DataOptions(labels="l", test_file=tmp_path / "a.csv", validation=0))
     assert dataset.train.targets[:3].tolist() == [[1], [-1], [0]]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("mark", MARKS)
+def test_labels_with_a_point_beside_marks(tmp_path: Path, suffix: str, mark: str) -> None:
+    cells = pl.DataFrame({"x": range(5), "l": ["1.0", mark, " 0.0", "1", "-1"]})
+    writers = {".csv": cells.write_csv, ".parquet": cells.write_parquet, ".jsonl": cells.write_ndjson}
+    path = tmp_path / f"a{suffix}"
+    writers.get(suffix, lambda target: cells.write_csv(target, separator="\t"))(path)
+    _, labels = read_table(path, DataOptions(labels="l"))
+    assert labels.targets.tolist() == [[1], [-1], [0], [1], [-1]]
 
 
 @pytest.mark.parametrize("cell", [None, "NA", " "])

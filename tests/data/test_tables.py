@@ -282,6 +282,8 @@ def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
         ("x,tag_a\n1,2\n", {"label_column": "tag_"}, "has no column 'tag_': did you mean 'tag_a'\\?"),
         ("x,tag_a\n1,2\n", {"labels": "tag_a"}, "has 2 for class 'tag_a' in row 1"),
         ("x,tag_a\n1,ja\n", {"labels": "tag_a"}, "has 'ja' for class 'tag_a' in row 1: .* yes and no"),
+        ("x,tag_a\n1,0.5\n2,NA\n", {"labels": "tag_a"}, "has '0.5' for class 'tag_a' in row 1: labels"),
+        ("x,tag_a\n1,yes\n2,1.5\n", {"labels": "tag_a"}, "has '1.5' for class 'tag_a' in row 2: labels"),
         ("x,tag_a,tag_a\n1,0,1\n", {"labels": "tag_a"}, "column twice: tag_a; give each .* its own name$"),
         ("1,0,0\n1,0,1\n", {"labels": "2"}, "twice: 0; .* if that line holds no names, add --no-header"),
         ("tag_a\n1\n", {"labels": "tag_a"}, "has no column to learn from"),

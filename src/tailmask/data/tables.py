@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["TableRows", "read_table"]
 
 # What a label may be in words, of whichever case.
-_WORDS = {"1": 1.0, "true": 1.0, "yes": 1.0, "y": 1.0, "0": 0.0, "false": 0.0, "no": 0.0, "n": 0.0}
+_WORDS = {"true": "1", "yes": "1", "y": "1", "false": "0", "no": "0", "n": "0"}
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ def _label_values(series: pl.Series, path: Path) -> NDArray[np.float32]:
         values: NDArray[np.float32] = series.cast(polars.Float32).fill_null(np.nan).to_numpy()
         return values
     known = bare_cells(series.cast(polars.String))
-    values = known.replace_strict(_WORDS, default=np.nan, return_dtype=polars.Float32).to_numpy()
-    wrong = np.flatnonzero(np.isnan(values) & known.is_not_null().to_numpy())
+    values = known.replace(_WORDS).cast(polars.Float32, strict=False).fill_null(np.nan).to_numpy()
+    wrong = np.flatnonzero(~np.isin(values, (0, 1, -1)) & known.is_not_null().to_numpy())
     if len(wrong):
         row = int(wrong[0])
         raise UserError(
