@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import murmurhash3_32
 
 from tailmask.data import DataOptions, Dataset, load
+from tailmask.data.frames import frame_pieces, read_frame
 from tailmask.data.notes import data_notes
 from tailmask.data.statistics import summaries
 from tailmask.data.tables import read_table
@@ -377,6 +378,19 @@ def test_booleans_in_other_files_are_read_as_numbers_are(tmp_path: Path, cells: 
     (tmp_path / "new.csv").write_text("paid\ntrue\nmaybe\n")
     with pytest.raises(UserError, match=r"new\.csv cannot be read as a table .*paid.*maybe"):
         list(dataset.encoder.batches(tmp_path / "new.csv", 10))
+
+
+def test_quotes_in_a_tsv_file(tmp_path: Path) -> None:
+    texts = ['"Why', 'so "sad"', '"a ""b"" c"', '"all of it"']
+    (tmp_path / "a.tsv").write_text("t\tl\n" + "".join(f"{text}\t{i % 2}\n" for i, text in enumerate(texts)))
+    assert read_frame(tmp_path / "a.tsv")["t"].to_list() == texts
+    (tmp_path / "q.tsv").write_text('"t"\t"l\t1"\n"a\tb"\t0\n"c ""d"""\t1\n')  # as R writes it
+    table = read_frame(tmp_path / "q.tsv")
+    assert table.to_dict(as_series=False) == {"t": ["a\tb", 'c "d"'], "l\t1": [0, 1]}
+    (piece,) = frame_pieces(tmp_path / "q.tsv", 9, columns=["t"], types={})
+    assert piece["t"].to_list() == table["t"].to_list()
+    (tmp_path / "n.tsv").write_text('"a"\t"b"\n')
+    assert read_frame(tmp_path / "n.tsv", header=False).rows() == [('"a"', '"b"')]
 
 
 def test_byte_order_marks_and_windows_lines(tmp_path: Path) -> None:

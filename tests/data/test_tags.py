@@ -37,6 +37,18 @@ def test_labels_of_a_text_file_are_what_it_says(tmp_path: Path, cells: list[str]
     assert read_table(tmp_path / "a.tsv", options)[1].classes == classes
 
 
+@pytest.mark.parametrize("cell", ['"a,b"', '"[""a"", ""b""]"', ' "a" '])
+def test_tags_in_quotes_of_a_tsv_file_are_refused(tmp_path: Path, cell: str) -> None:
+    (tmp_path / "a.tsv").write_text(f"x\ttags\n1\ta\n2\t{cell}\n")
+    with pytest.raises(
+        UserError, match=r"cells of 'tags' in .*a\.tsv stand in quotes, such as .*: save it as"
+    ):
+        read_table(tmp_path / "a.tsv", DataOptions(label_column="tags"))
+    (tmp_path / "a.tsv").write_text('x\ttags\n1\t"a", "b"\n2\ta "c"\n')  # quotes in a cell, none around it
+    labels = read_table(tmp_path / "a.tsv", DataOptions(label_column="tags"))[1]
+    assert labels.classes == ('"a"', '"b"', 'a "c"')
+
+
 @pytest.mark.parametrize("column", ["labels", "tags"])
 def test_labels_are_the_same_in_another_file(tmp_path: Path, column: str) -> None:
     (tmp_path / "a.csv").write_text(f"x,{column}\n" + "1,01\n2,02\n" * 5)

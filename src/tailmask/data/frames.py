@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailmask.data.numerals import bare_cells
+from tailmask.data.text_tables import SEPARATORS, open_text_table
 from tailmask.errors import UserError, listing, nearest, require
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ __all__ = ["TABLES", "frame_pieces", "matching_columns", "read_frame"]
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _BOOLEANS = {"true": "1", "false": "0"}
 
 
@@ -89,7 +87,7 @@ def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None, infer: b
     polars = require("polars", extra="tables")
     suffix, wanted = path.suffix.lower(), dict(types or {})
     scan: pl.LazyFrame
-    if suffix not in _SEPARATORS:
+    if suffix not in SEPARATORS:
         if suffix == ".parquet":
             scan = polars.scan_parquet(path, glob=False)
         else:
@@ -97,15 +95,14 @@ def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None, infer: b
         present = scan.collect_schema()
         texts = [name for name, kind in present.items() if kind == polars.String]
         return _cast(scan, {name: wanted[name] for name in wanted if name in present}, texts)
-    names = _header(path, _SEPARATORS[suffix], header=header)
-    numbers = {name: kind for name, kind in wanted.items() if _is_number(kind) and name in names}
+    table = open_text_table(path, header=header)
+    numbers = {name: kind for name, kind in wanted.items() if _is_number(kind) and name in table.names}
     scan = polars.scan_csv(
         path,
         has_header=header,
-        new_columns=names,
-        separator=_SEPARATORS[suffix],
-        # Tabs in texts are rare and quotes common: a TSV file has no quoting, a CSV file has.
-        quote_char='"' if suffix == ".csv" else None,
+        new_columns=table.names,
+        separator=table.separator,
+        quote_char=table.quote,
         infer_schema=infer,
         infer_schema_length=None if infer else 0,
         schema_overrides=wanted | dict.fromkeys(numbers, polars.String),
@@ -135,30 +132,6 @@ def _cast(scan: pl.LazyFrame, types: Mapping[str, Any], texts: Sequence[str]) ->
 
 def _is_number(kind: Any) -> bool:
     return bool(kind.is_numeric() or kind == require("polars", extra="tables").Boolean)
-
-
-def _header(path: Path, separator: str, *, header: bool) -> list[str]:
-    """The names of a file's columns, or 0, 1, 2 … where it has no header."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            if separator == ",":
-                first = next(csv.reader(file), [])
-            else:
-                first = file.readline().rstrip("\r\n").split(separator)
-    except csv.Error as error:
-        raise UserError(f"{path} cannot be read as a table ({error})") from error
-    if not header:
-        return [str(number) for number in range(len(first))]
-    first = [name.strip() for name in first]
-    double = [name for name, number in Counter(first).items() if number > 1]
-    if double:
-        hint = "give each column of the first line its own name"
-        if all(name.replace(".", "").isdecimal() for name in double):
-            hint += ", or, if that line holds no names, add --no-header"
-        raise UserError(f"{path} names a column twice: {listing(double)}; {hint}")
-    if len(first) == 1 and ";" in first[0]:
-        raise UserError(f"{path} has columns separated by semicolons: save it with commas")
-    return first
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailmask.data.numerals import bare_cells, is_mark
 from tailmask.data.options import DataOptions
+from tailmask.data.text_tables import QUOTED
 from tailmask.errors import UserError, require
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def read_tags(series: pl.Series, separator: str, path: Path) -> Sequence[Sequenc
         tags: list[list[str | None] | None] = series.cast(polars.List(polars.String)).to_list()
         return [None if row is None else _stripped(tag for tag in row if tag is not None) for row in tags]
     text = series.cast(polars.String)
+    if path.suffix.lower() == ".tsv":
+        _refuse_quotes(text, path)
     if 2 * int(text.str.contains(r"^\s*\[(?s:.*)\]\s*$").sum()) > bare_cells(text).count():
         return _lists(text, path)
     if not text.str.contains(separator, literal=True).any():
@@ -57,6 +60,15 @@ def read_tags(series: pl.Series, separator: str, path: Path) -> Sequence[Sequenc
                     f"name what separates the labels with --separator '{other}'"
                 )
     return [None if row is None else _stripped(row) for row in text.str.split(separator).to_list()]
+
+
+def _refuse_quotes(text: pl.Series, path: Path) -> None:
+    quoted = text.filter(text.str.contains(rf"^\s*{QUOTED}\s*$"))
+    if len(quoted):
+        raise UserError(
+            f"cells of {text.name!r} in {path} stand in quotes, such as {quoted[0][:40]!r}, which in a .tsv "
+            "file belong to the cell: save it as .csv, or without quotes"
+        )
 
 
 def tag_notes(tags: Sequence[Sequence[str] | None], column: str, options: DataOptions) -> Iterator[str]:
