@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailmask.data.numerals import bare_cells
-from tailmask.data.text_tables import SEPARATORS, open_text_table
+from tailmask.data.text_tables import NOT_UTF8, SEPARATORS, open_text_table
 from tailmask.errors import UserError, listing, nearest, require
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def read_frame(path: Path, *, header: bool = True, types: Mapping[str, Any] | No
     numbers.
     """
     polars = require("polars", extra="tables")
-    with _sentence(path):
+    with _sentence(path, header=header):
         frame: pl.DataFrame = _scan(path, header=header, types=types).collect()
         frame = frame.with_columns(polars.col(polars.Date, polars.Datetime, polars.Time).cast(polars.String))
     if frame.height == 0:
@@ -48,7 +48,7 @@ def frame_pieces(
 ) -> Iterator[pl.DataFrame]:
     """Some columns of a table, which are `wanted` for something, `batch_size` rows at a time."""
     polars = require("polars", extra="tables")
-    with _sentence(path):
+    with _sentence(path, header=header):
         scan = _scan(path, header=header, types=types, infer=False)
         there = scan.collect_schema().names()
         absent = [name for name in columns if name not in there]
@@ -135,7 +135,7 @@ def _is_number(kind: Any) -> bool:
 
 
 @contextmanager
-def _sentence(path: Path) -> Iterator[None]:
+def _sentence(path: Path, *, header: bool) -> Iterator[None]:
     exceptions = require("polars", extra="tables").exceptions
     try:
         yield
@@ -143,4 +143,15 @@ def _sentence(path: Path) -> Iterator[None]:
         raise
     except (exceptions.PolarsError, exceptions.PanicException, OSError, UnicodeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
-        raise UserError(f"{path} cannot be read as a table ({reason})") from error
+        fault = _fault(path, reason, header=header) or f"cannot be read as a table ({reason})"
+        raise UserError(f"{path} {fault}") from error
+
+
+def _fault(path: Path, reason: str, *, header: bool) -> str | None:
+    """What is wrong with a text file, where the reason that was given for it is one that is known."""
+    suffix = path.suffix.lower()
+    if suffix != ".parquet" and "utf-8" in reason.lower():
+        return NOT_UTF8
+    if suffix in SEPARATORS and ("more fields" in reason or "new_columns" in reason):
+        return open_text_table(path, header=header).longer_row()
+    return None

@@ -1,4 +1,4 @@
-"""CSV and TSV files as text: what their columns are called, and whether cells stand in quotes."""
+"""CSV and TSV files as text: what their columns are called, and what keeps them from being tables."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from tailmask.errors import UserError, listing
 
-__all__ = ["QUOTED", "SEPARATORS", "TextTable", "open_text_table"]
+__all__ = ["NOT_UTF8", "QUOTED", "SEPARATORS", "TextTable", "open_text_table"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 # A whole cell in quotes, in which every quote stands twice.
 QUOTED = r'"(?:[^"]|"")*"'
 
+NOT_UTF8 = "is not written in UTF-8: save it again as UTF-8"
+
+_WORDS = {",": "comma", "\t": "tab"}
+_SEPARATED_OTHERWISE = {
+    ";": "separated by semicolons: save it with commas",
+    "\t": "separated by tabs: call it .tsv",
+    ",": "separated by commas: call it .csv",
+}
 _QUOTED_CELLS = re.compile(rf"{QUOTED}(?:\t{QUOTED})*")
 
 
@@ -27,7 +36,29 @@ class TextTable:
     path: Path
     separator: str
     quote: str | None
+    header: bool
     names: tuple[str, ...]
+
+    def longer_row(self) -> str | None:
+        """What is wrong with the first row that has more cells than the first line; None where none has."""
+        with self.path.open(encoding="utf-8-sig", newline="") as file:
+            first = file.readline().rstrip("\r\n")
+            file.seek(0)
+            reader = csv.reader(file, delimiter=self.separator, quotechar=self.quote)
+            try:
+                row = next((row for row in reader if len(row) > len(self.names)), None)
+            except (csv.Error, UnicodeError):  # a cell that is too long, or no text
+                return None
+        if row is None:
+            return None
+        word = _WORDS[self.separator]
+        if any(row[len(self.names) :]):
+            hint = "the first line must name every column" if self.header else "all lines must have as many"
+            hint += "" if self.quote is None else f", and a cell with a {word} must stand in quotes"
+        else:
+            hint = f"remove the {word}s at the ends of lines"
+        cells = f"{len(row)} cells in line {reader.line_num}, but {len(self.names)} in its first line"
+        return f"has {cells}, {first[:40]!r}: {hint}"
 
 
 def open_text_table(path: Path, *, header: bool) -> TextTable:
@@ -35,7 +66,7 @@ def open_text_table(path: Path, *, header: bool) -> TextTable:
     separator = SEPARATORS[path.suffix.lower()]
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            line = file.readline().rstrip("\r\n")
+            line = _first_line(file, path)
             # Texts have few tabs and many quotes: TSV cells keep theirs, unless all names stand in quotes.
             quoted = separator == "," or (header and _QUOTED_CELLS.fullmatch(line) is not None)
             file.seek(0)
@@ -43,7 +74,16 @@ def open_text_table(path: Path, *, header: bool) -> TextTable:
     except csv.Error as error:
         raise UserError(f"{path} cannot be read as a table ({error})") from error
     names = _checked(path, first) if header else [str(number) for number in range(len(first))]
-    return TextTable(path, separator, '"' if quoted else None, tuple(names))
+    return TextTable(path, separator, '"' if quoted else None, header, tuple(names))
+
+
+def _first_line(file: TextIO, path: Path) -> str:
+    line = file.readline()
+    if "\0" in line:  # UTF-16 without its mark
+        raise UserError(f"{path} {NOT_UTF8}")
+    if line and not line.strip(" \r\n"):
+        raise UserError(f"{path} begins with a blank line: remove it")
+    return line.rstrip("\r\n")
 
 
 def _checked(path: Path, first: list[str]) -> list[str]:
@@ -55,6 +95,8 @@ def _checked(path: Path, first: list[str]) -> list[str]:
         if all(name.replace(".", "").isdecimal() for name in double):
             hint += ", or, if that line holds no names, add --no-header"
         raise UserError(f"{path} names a column twice: {listing(double)}; {hint}")
-    if len(names) == 1 and ";" in names[0]:
-        raise UserError(f"{path} has columns separated by semicolons: save it with commas")
+    if len(names) == 1:
+        for separator, hint in _SEPARATED_OTHERWISE.items():
+            if separator in names[0]:
+                raise UserError(f"{path} has columns {hint}")
     return names

@@ -1,0 +1,112 @@
+"""CSV and TSV files as programs write them: quotes, blank lines, marks of bytes, and what cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tailmask.data import DataOptions, load
+from tailmask.data.frames import frame_pieces, read_frame
+from tailmask.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("suffix", "blank"), [(".csv", "\n"), (".csv", "\r\n"), (".csv", ",\n"), (".tsv", "\n"), (".tsv", "\t\n")]
+)
+def test_blank_lines_are_no_rows(tmp_path: Path, suffix: str, blank: str) -> None:
+    separator = "," if suffix == ".csv" else "\t"
+    lines = [f"{i}{separator}k{i % 3}\n" for i in range(60)]
+    plain, blanks = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+    plain.write_text(f"x{separator}kind\n{''.join(lines)}")
+    blanks.write_text(f"x{separator}kind\n{blank.join(lines)}{blank}", newline="")
+    expected, found = (load(path, DataOptions(label_column="kind")) for path in (plain, blanks))
+    assert found.single_label
+    assert found.notes == expected.notes
+    assert torch.equal(found.train.inputs, expected.train.inputs)
+    (new,) = found.encoder.batches(blanks, 100)
+    assert torch.equal(new, next(expected.encoder.batches(plain, 100)))
+
+
+def test_quotes_in_a_tsv_file(tmp_path: Path) -> None:
+    texts = ['"Why', 'so "sad"', '"a ""b"" c"', '"all of it"']
+    (tmp_path / "a.tsv").write_text("t\tl\n" + "".join(f"{text}\t{i % 2}\n" for i, text in enumerate(texts)))
+    assert read_frame(tmp_path / "a.tsv")["t"].to_list() == texts
+    (tmp_path / "q.tsv").write_text('"t"\t"l\t1"\n"a\tb"\t0\n"c ""d"""\t1\n')  # as R writes it
+    table = read_frame(tmp_path / "q.tsv")
+    assert table.to_dict(as_series=False) == {"t": ["a\tb", 'c "d"'], "l\t1": [0, 1]}
+    (piece,) = frame_pieces(tmp_path / "q.tsv", 9, columns=["t"], types={})
+    assert piece["t"].to_list() == table["t"].to_list()
+    (tmp_path / "n.tsv").write_text('"a"\t"b"\n')
+    assert read_frame(tmp_path / "n.tsv", header=False).rows() == [('"a"', '"b"')]
+
+
+def test_byte_order_marks_and_windows_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(
+        b"\xef\xbb\xbfl,x\r\n" + b"".join(b"%d,%d\r\n" % (i % 2, i) for i in range(20))
+    )
+    assert load(tmp_path / "a.csv", DataOptions(labels="l")).classes == ("l",)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.csv", "\nx,l\n1,0\n", "begins with a blank line: remove it$"),
+        ("a.tsv", " \r\n\r\nx\tl\r\n1\t0\r\n", "begins with a blank line: remove it$"),
+        ("a.csv", "x\tl\n1\t0\n", "has columns separated by tabs: call it .tsv$"),
+        ("a.tsv", "x,l\n1,0\n", "has columns separated by commas: call it .csv$"),
+        ("a.tsv", "x;l\n1;0\n", "has columns separated by semicolons: save it with commas$"),
+        (
+            "a.csv",
+            "# from the lab\nx,l\n1,0\n",
+            "has 2 cells in line 2, but 1 in its first line, '# from the lab': the first line must name "
+            "every column, and a cell with a comma must stand in quotes$",
+        ),
+        (
+            "a.csv",
+            'x,l\n"1\n2",0\n1,2,3\n',
+            "has 3 cells in line 4, but 2 in its first line, 'x,l': the first line must name every column",
+        ),
+        (
+            "a.csv",
+            "x,l\n1,0,\n2,1,\n",
+            "has 3 cells in line 2, but 2 in its first line, 'x,l': remove the commas at the ends of lines$",
+        ),
+        (
+            "a.tsv",
+            'x\tl\n"1\t0\n1\t0\t"\n',
+            "has 3 cells in line 3, but 2 in its first line, 'x.+l': the first line must name every column$",
+        ),
+        (
+            "a.tsv",
+            "x\tl\n1\t0\t\n",
+            "has 3 cells in line 2, but 2 in its first line, 'x.+l': remove the tabs at the ends of lines$",
+        ),
+        ("a.csv", "x,l\n1,é\n".encode("latin-1"), "is not written in UTF-8: save it again as UTF-8$"),
+        (
+            "a.csv",
+            b"x,l\n" + b"1,0\n" * 9999 + b"\xe9,0\n",
+            "is not written in UTF-8: save it again as UTF-8$",
+        ),
+        ("a.tsv", "x\tl\n1\t0\n".encode("utf-16"), "is not written in UTF-8: save it again as UTF-8$"),
+        ("a.csv", "x,l\n1,0\n".encode("utf-16-le"), "is not written in UTF-8: save it again as UTF-8$"),
+        (
+            "a.jsonl",
+            '{"x": "é", "l": 0}'.encode("latin-1"),
+            "is not written in UTF-8: save it again as UTF-8$",
+        ),
+    ],
+)
+def test_text_files_as_programs_write_them(
+    tmp_path: Path, name: str, content: str | bytes, sentence: str
+) -> None:
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match=rf"{name} {sentence}"):
+        load(tmp_path / name, DataOptions(labels="l"))
+
+
+def test_rows_longer_than_the_first_without_a_header(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,0\n2,3,1\n")
+    with pytest.raises(UserError, match="3 cells in line 2, but 2 in its first line, '1,0': all lines must"):
+        read_frame(tmp_path / "a.csv", header=False)
