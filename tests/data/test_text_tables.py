@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 import torch
 
@@ -12,9 +13,7 @@ from tailmask.data.frames import frame_pieces, read_frame
 from tailmask.errors import UserError
 
 
-@pytest.mark.parametrize(
-    ("suffix", "blank"), [(".csv", "\n"), (".csv", "\r\n"), (".csv", ",\n"), (".tsv", "\n"), (".tsv", "\t\n")]
-)
+@pytest.mark.parametrize(("suffix", "blank"), [(".csv", "\n"), (".csv", "\r\n"), (".tsv", "\n")])
 def test_blank_lines_are_no_rows(tmp_path: Path, suffix: str, blank: str) -> None:
     separator = "," if suffix == ".csv" else "\t"
     lines = [f"{i}{separator}k{i % 3}\n" for i in range(60)]
@@ -27,6 +26,49 @@ def test_blank_lines_are_no_rows(tmp_path: Path, suffix: str, blank: str) -> Non
     assert torch.equal(found.train.inputs, expected.train.inputs)
     (new,) = found.encoder.batches(blanks, 100)
     assert torch.equal(new, next(expected.encoder.batches(plain, 100)))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rows"),
+    [
+        ("a.csv", "x,k\n1,a\n,\n\n2,b\n\n", [("1", "a"), (None, None), ("2", "b")]),
+        ("a.csv", "x,k\r\n1,a\r\n\r\n,\r\n2,b\r\n,", [("1", "a"), (None, None), ("2", "b"), (None, None)]),
+        ("a.tsv", 'x\tk\n1\ta\n\t\n\n2\t"b\n\n\t\n', [("1", "a"), (None, None), ("2", '"b'), (None, None)]),
+        ("a.csv", 'x,k\n"1\n\n""",a\n\n,\n2,b\n', [('1\n\n"', "a"), (None, None), ("2", "b")]),
+        ("a.csv", 'x\n1\n\n""\n2\n', [("1",), ("",), ("2",)]),
+    ],
+)
+def test_rows_of_empty_cells_are_rows(tmp_path: Path, name: str, content: str, rows: list[tuple]) -> None:
+    (tmp_path / name).write_text(content, newline="")
+    columns = ["x", "k"][: len(rows[0])]
+    types = dict.fromkeys(columns, pl.String)
+    assert read_frame(tmp_path / name, types=types).rows() == rows
+    for batch_size in (1, 2, 9):
+        pieces = list(frame_pieces(tmp_path / name, batch_size, columns=columns, types=types))
+        assert pl.concat(pieces).rows() == rows
+        assert {piece.height for piece in pieces[:-1]} <= {batch_size}
+    (last,) = frame_pieces(tmp_path / name, 9, columns=columns[-1:], types=types)
+    assert last.rows() == [row[-1:] for row in rows]
+
+
+def test_predictions_stand_where_their_rows_do(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,l\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
+    encoder = load(tmp_path / "a.csv", DataOptions(labels="l")).encoder
+    lines = [
+        "\n" if i % 7 == 3 else "NA,NA\n" if i % 5 == 4 else ",\n" if i % 5 == 2 else f"{i},a\n"
+        for i in range(99_999)
+    ]
+    (tmp_path / "new.csv").write_text(f"x,k\n{''.join(lines)}")
+    inputs = torch.cat(list(encoder.batches(tmp_path / "new.csv", 1000)))[:, 0]
+    written = [line for line in lines if line != "\n"]
+    assert (inputs == 0).tolist() == [line in (",\n", "NA,NA\n") for line in written]
+
+
+def test_a_row_of_empty_cells_is_of_unknown_labels(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,l\n" + "".join(f"{i},{i % 2}\n" for i in range(20)) + ",\n,\n")
+    dataset = load(tmp_path / "a.csv", DataOptions(labels="l"))
+    assert sum(len(split) for split in dataset.splits.values()) == 22
+    assert sum(int((split.targets == -1).sum()) for split in dataset.splits.values()) == 2
 
 
 def test_quotes_in_a_tsv_file(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tailmask.data.numerals import bare_cells
 from tailmask.data.text_tables import NOT_UTF8, SEPARATORS, open_text_table
@@ -21,6 +23,9 @@ TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 
 _BOOLEANS = {"true": "1", "false": "0"}
 
+# Whether all cells of a text file's row are empty: a column whose name no other has, as names are stripped.
+_EMPTY = "\n"
+
 
 def read_frame(path: Path, *, header: bool = True, types: Mapping[str, Any] | None = None) -> pl.DataFrame:
     """A whole table, dates and times in it as text, as a CSV file has them.
@@ -30,7 +35,8 @@ def read_frame(path: Path, *, header: bool = True, types: Mapping[str, Any] | No
     """
     polars = require("polars", extra="tables")
     with _sentence(path, header=header):
-        frame: pl.DataFrame = _scan(path, header=header, types=types).collect()
+        whole = _scan(path, header=header, types=types).collect()
+        (frame,) = _without_blank_lines([whole], path, header=header)
         frame = frame.with_columns(polars.col(polars.Date, polars.Datetime, polars.Time).cast(polars.String))
     if frame.height == 0:
         raise UserError(f"{path} has no rows")
@@ -53,10 +59,11 @@ def frame_pieces(
         there = scan.collect_schema().names()
         absent = [name for name in columns if name not in there]
         if absent:
-            hint = nearest(absent[0], there)
+            hint = nearest(absent[0], (name for name in there if name != _EMPTY))
             raise UserError(f"{path} lacks the columns {listing(absent)}, which {wanted}: {hint}")
+        taken = scan.select(*columns, *(name for name in there if name == _EMPTY))
         rest = None
-        for chunk in scan.select(columns).collect_batches(chunk_size=batch_size):
+        for chunk in _without_blank_lines(taken.collect_batches(chunk_size=batch_size), path, header=header):
             rest = chunk if rest is None else polars.concat([rest, chunk])
             while rest.height >= batch_size:
                 yield rest.head(batch_size)
@@ -108,8 +115,8 @@ def _scan(path: Path, *, header: bool, types: Mapping[str, Any] | None, infer: b
         schema_overrides=wanted | dict.fromkeys(numbers, polars.String),
         glob=False,
     )
-    # A blank line is no row. Marks of empty cells are cells: they are as yet what the file has.
-    scan = scan.filter(~polars.all_horizontal(polars.all().is_null()))
+    # Marks of empty cells are cells: they are as yet what the file has.
+    scan = scan.with_columns(polars.all_horizontal(polars.all().is_null()).alias(_EMPTY))
     return _cast(scan, numbers, list(numbers))
 
 
@@ -128,6 +135,26 @@ def _cast(scan: pl.LazyFrame, types: Mapping[str, Any], texts: Sequence[str]) ->
     kinds = {name: polars.Float64 if kind == polars.Boolean else kind for name, kind in types.items()}
     # In two steps, so that errors know the column's name.
     return scan.with_columns(marked).with_columns(polars.col(name).cast(kind) for name, kind in kinds.items())
+
+
+def _without_blank_lines(
+    chunks: Iterable[pl.DataFrame], path: Path, *, header: bool
+) -> Iterator[pl.DataFrame]:
+    """The rows of a table but for blank lines, which to polars are rows of empty cells, as `,,` is one."""
+    blank, start = None, 0
+    for chunk in chunks:
+        if _EMPTY not in chunk.columns:
+            yield chunk
+            continue
+        kept = ~chunk[_EMPTY].to_numpy()
+        if not kept.all():
+            blank = open_text_table(path, header=header).blank_rows() if blank is None else blank
+            first, end = np.searchsorted(blank, (start, start + chunk.height))
+            written = np.ones_like(kept)
+            written[blank[first:end] - start] = False
+            kept |= written
+        start += chunk.height
+        yield chunk.drop(_EMPTY).filter(kept)
 
 
 def _is_number(kind: Any) -> bool:

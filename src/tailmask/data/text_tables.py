@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
+from array import array
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tailmask.errors import UserError, listing
 
@@ -38,6 +42,18 @@ class TextTable:
     quote: str | None
     header: bool
     names: tuple[str, ...]
+
+    def blank_rows(self) -> NDArray[np.int64]:
+        """The rows that are blank lines, counted from 0; blank lines in quotes are part of a cell."""
+        row, inside, blank = -int(self.header), False, array("q")
+        with self.path.open("rb") as file:
+            for line in file:
+                if not inside:
+                    if not line.strip(b"\r\n"):
+                        blank.append(row)
+                    row += 1
+                inside ^= self.quote is not None and line.count(b'"') % 2 == 1
+        return np.array(blank, dtype=np.int64)
 
     def longer_row(self) -> str | None:
         """What is wrong with the first row that has more cells than the first line; None where none has."""
