@@ -125,6 +125,11 @@ def test_byte_order_marks_and_windows_lines(tmp_path: Path) -> None:
             "x\tl\n1\t0\t\n",
             "has 3 cells in line 2, but 2 in its first line, 'x.+l': remove the tabs at the ends of lines$",
         ),
+        (
+            "a.csv",
+            'x,l\na,0\n5" pipe,1\nb,0\n',
+            r"has quotes that do not match: write .*5\"\" pipe",
+        ),
         ("a.csv", "x,l\n1,é\n".encode("latin-1"), "is not written in UTF-8: save it again as UTF-8$"),
         (
             "a.csv",

@@ -179,6 +179,8 @@ def _fault(path: Path, reason: str, *, header: bool) -> str | None:
     suffix = path.suffix.lower()
     if suffix != ".parquet" and "utf-8" in reason.lower():
         return NOT_UTF8
+    if suffix == ".csv" and "malformed" in reason:
+        return 'has quotes that do not match: write a cell with a quote in it as "5"" pipe"'
     if suffix in SEPARATORS and ("more fields" in reason or "new_columns" in reason):
         return open_text_table(path, header=header).longer_row()
     return None
