@@ -181,6 +181,28 @@ def test_bad_files_name_the_line(tmp_path: Path, old: str, new: str, sentence: s
     assert str(path) in str(error.value)
 
 
+def test_dense_rows_leave_no_label_out(tmp_path: Path) -> None:
+    dense = "@relation r\n@attribute a numeric\n@attribute l1 {0,1}\n@attribute l2 {2,1,0}\n@data\n"
+    path = write(tmp_path, "d", f"{dense}1,0,1\n2,1,0\n{{0 3, 2 1}}\n", "l1", "l2")
+    assert read_mulan(path, DataOptions())[1].targets.tolist() == [[0, 1], [1, 0], [0, 1]]
+    path.write_text(f"{dense}1,0,1\n2,1,2\n")
+    with pytest.raises(UserError, match=r"line 7: the label 'l2' must be 0, 1 or \?, got '2'$"):
+        read_mulan(path, DataOptions())
+    path.write_text(f"{dense}1,0,1\n".replace("{2,1,0}", "{TRUE,FALSE}").replace(",1\n", ",TRUE\n"))
+    with pytest.raises(UserError, match=r"line 6: the label 'l2' must be 0, 1 or \?, got 'TRUE'$"):
+        read_mulan(path, DataOptions())
+
+
+def test_a_label_that_a_sparse_row_leaves_out_is_the_first_of_its_values(tmp_path: Path) -> None:
+    path = write(tmp_path, "s", SPARSE.replace("label2 {0,1}", "label2 {1,0}"), "label1", "label2")
+    assert read_mulan(path, DataOptions())[1].targets.tolist() == [[1, 1], [0, 1], [0, 1], [0, 1]]
+    path.write_text(SPARSE.replace("label2 {0,1}", "label2 {no,1}").replace("{0 1, 3 1}", "{0 1, 3 1, 4 1}"))
+    with pytest.raises(
+        UserError, match=r"line 10: the label 'label2' .* got 'no', as which a sparse row leaves"
+    ):
+        read_mulan(path, DataOptions())
+
+
 def test_files_without_data_or_labels(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no @data"):
         Arff(write(tmp_path, "a", "@relation r\n@attribute a numeric\n"))

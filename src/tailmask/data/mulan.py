@@ -20,6 +20,9 @@ from tailmask.errors import UserError, listing
 
 __all__ = ["official_test_file", "read_label_names", "read_mulan"]
 
+# A cell that holds neither a label nor the mark of a missing one.
+_NO_LABEL = -2
+
 _MEKA_LABELS = re.compile(r"-C\s+(-?\d{1,6})\b")
 
 
@@ -96,19 +99,32 @@ def _xml_beside(path: Path) -> Path | None:
 
 def _noting_labels(file: Arff, columns: Mapping[int, int], targets: array[int]) -> Iterator[Row]:
     """The rows of a file, while their labels are appended to `targets`."""
-
-    def label(text: str | None, position: int, line: int) -> int:
-        value = file.number(text, position, line)
-        if value not in (0, 1) and text is not None:
-            name = file.attributes[position].name
-            raise file.error(line, f"the label {name[:40]!r} must be 0, 1 or ?, got {text[:40]!r}")
-        return -1 if text is None else int(value)
-
-    omitted = array("b", [label(file.attributes[position].omitted, position, 0) for position in columns])
+    omitted = array("b", [_label(file.attributes[position].omitted) for position in columns])
     for line, cells in file.rows():
         row = omitted[:]
         for position, text in cells:
             if position in columns:
-                row[columns[position]] = label(text, position, line)
+                row[columns[position]] = _label(text)
+        if _NO_LABEL in row:
+            raise _wrong_label(file, line, dict(cells), list(columns)[row.index(_NO_LABEL)])
         targets.extend(row)
         yield line, cells
+
+
+def _label(text: str | None) -> int:
+    if text is None:
+        return -1
+    try:
+        value = float(text)
+    except ValueError:
+        return _NO_LABEL
+    return int(value) if value in (0, 1) else _NO_LABEL
+
+
+def _wrong_label(file: Arff, line: int, cells: Mapping[int, str | None], position: int) -> UserError:
+    attribute = file.attributes[position]
+    text = cells.get(position, attribute.omitted) or ""
+    omitted = "" if position in cells else ", as which a sparse row leaves it out"
+    return file.error(
+        line, f"the label {attribute.name[:40]!r} must be 0, 1 or ?, got {text[:40]!r}{omitted}"
+    )
