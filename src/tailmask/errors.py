@@ -15,6 +15,7 @@ __all__ = [
     "is_out_of_memory",
     "listing",
     "nearest",
+    "one_line",
     "printable",
     "require",
 ]
@@ -136,3 +137,12 @@ def printable(name: str) -> str:
     'naïve �[2J'
     """
     return "".join(character if character.isprintable() else "�" for character in name)
+
+
+def one_line(text: str) -> str:
+    r"""A text in one line for the terminal: names in it, from whoever's file, cannot move the cursor.
+
+    >>> one_line("no sample of\nnaïve \x1b[2J")
+    'no sample of naïve �[2J'
+    """
+    return printable(" ".join(text.splitlines()))

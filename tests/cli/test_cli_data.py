@@ -78,6 +78,17 @@ def test_notes_name_what_is_degenerate_or_unknown(odd_file: Path, capsys: pytest
     assert "naïve 猫" in out
 
 
+def test_names_in_notes_cannot_move_the_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{i / 7},{i % 2},0\n" for i in range(40))
+    (tmp_path / "a.csv").write_text(f'x,a,"\x1b]0;b\nc\x07"\n{rows}')
+    out = run(capsys, tmp_path / "a.csv", "--labels", "a,*c*")
+    assert (
+        "note: train has no positive sample of \N{REPLACEMENT CHARACTER}]0;b c\N{REPLACEMENT CHARACTER}\n"
+        in out
+    )
+    assert "\x1b" not in out
+
+
 def test_long_numbers_and_names_are_not_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = np.array([f"a rather long name of a class, number {c}, of many" * 3 for c in range(3)])
     np.savez(tmp_path / "a.npz", X=np.zeros((90, 1)), Y=np.eye(3)[np.arange(90) % 3], classes=names)

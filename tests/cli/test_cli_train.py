@@ -233,7 +233,9 @@ def test_warnings_become_notes(capsys) -> None:
     with notes(progress):
         warnings.warn("fewer than 0.1% are kept", stacklevel=1)
         warnings.warn("old", DeprecationWarning, stacklevel=1)
-    assert capsys.readouterr().err == "note: fewer than 0.1% are kept\n"
+        warnings.warn("no sample\nof \x1b]0;cat", stacklevel=1)
+    told = capsys.readouterr().err
+    assert told == "note: fewer than 0.1% are kept\nnote: no sample of \N{REPLACEMENT CHARACTER}]0;cat\n"
 
 
 def test_progress_can_be_handed_to_another_process() -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tailmask.study.display import Display
 from tailmask.study.plan import Setting, plan_runs
+from tailmask.study.terminal import show_result
 
 
 @pytest.fixture
@@ -51,6 +52,24 @@ def test_without_a_terminal_there_is_a_line_for_each_run(runs, capsys):
         "1/2 bce, seed 0: validation F1 25.0, # s",
         "2/2 plm, seed 0: failed: the loss became NaN",
     ]
+
+
+def test_names_cannot_move_the_cursor(runs, capsys):
+    display = Display("a study")
+    display.begin(runs, complete=0)
+    display.note(None, "no sample\nis a \x1b]0;nine\x07")
+    display.finished(runs[0], sentence="no class \x1b[2J")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "note: no sample is a \N{REPLACEMENT CHARACTER}]0;nine\N{REPLACEMENT CHARACTER}"
+    assert lines[1].endswith("failed: no class \N{REPLACEMENT CHARACTER}[2J")
+
+
+def test_results_cannot_move_the_cursor(capsys):
+    table = {"caption": "of \x1b[2J", "label": "method", "columns": ["f1"], "rows": [], "digits": 1}
+    show_result({"title": "a \x1b]0;title", "tables": [table], "notes": ["no \x1b[2J sample"]})
+    out = capsys.readouterr().out
+    assert out.count("\N{REPLACEMENT CHARACTER}") == 3
+    assert "\x1b" not in out
 
 
 def test_in_a_terminal_there_are_bars_and_the_lines_stay(runs):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TextIO
 
 from tailmask import __version__
-from tailmask.errors import UserError, explain, nearest, printable
+from tailmask.errors import UserError, explain, nearest, one_line
 
 __all__ = ["main"]
 
@@ -103,8 +103,7 @@ def _fail(sentence: str) -> int:
 
 
 def _say(sentence: str, file: TextIO) -> None:
-    """Print a sentence in one line; names in it, from whoever's file, cannot move the cursor."""
-    print(f"tailmask: {printable(' '.join(sentence.splitlines()))}", file=file)
+    print(f"tailmask: {one_line(sentence)}", file=file)
 
 
 def _show_warning(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tailmask.data import NAMED, DataOptions, load
-from tailmask.errors import listing, printable, require
+from tailmask.errors import listing, one_line, printable, require
 from tailmask.study.terminal import open_console
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _print_tables(dataset: Dataset, statistics: Mapping[str, Statistics], notes:
     console = open_console()
     kind = "one label a sample" if dataset.single_label else "any number of labels a sample"
     shape = "×".join(map(str, dataset.shape))
-    console.print(f"{dataset.name}: {len(dataset.classes)} classes, {kind}, inputs of {shape}\n")
+    console.print(f"{one_line(dataset.name)}: {len(dataset.classes)} classes, {kind}, inputs of {shape}\n")
     if dataset.columns:
         console.print(_columns(dataset.columns))
         console.print()
@@ -95,7 +95,7 @@ def _print_tables(dataset: Dataset, statistics: Mapping[str, Statistics], notes:
     console.print(_classes(statistics))
     console.print(LEGEND)
     for note in notes:
-        console.print(f"note: {note}")
+        console.print(f"note: {one_line(note)}")
 
 
 def _columns(columns: Sequence[ColumnUse]) -> Any:

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.status import Status
 
+from tailmask.errors import one_line
+
 __all__ = ["RunProgress", "notes"]
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -41,7 +43,7 @@ class RunProgress:
         """Print something worth knowing."""
         shown = self._bar or self._status
         console = shown.console if shown is not None else Console(stderr=True)
-        console.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"note: {one_line(text)}", markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, *, done: int, total: int) -> None:
         """Put up the bar."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tailmask.errors import require
+from tailmask.errors import one_line, require
 from tailmask.study.plan import PlannedRun
 from tailmask.training import Run
 
@@ -115,7 +115,7 @@ class Display:
         )
 
     def _print(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _result(run: PlannedRun) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tailmask.errors import UserError, listing, printable, require
+from tailmask.errors import UserError, listing, one_line, printable, require
 from tailmask.study.markdown import rows_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def show_result(result: dict[str, Any]) -> None:
     """Print what `reproduce` made."""
     console, text = open_console(), require("rich.text", extra="cli").Text
     kind, box = require("rich.table", extra="cli").Table, require("rich.box", extra="cli").SIMPLE_HEAD
-    console.print(f"\n{result['title']}", style="bold")
+    console.print(f"\n{one_line(result['title'])}", style="bold")
     for content in result["tables"]:
         header, *rows = rows_of(content)
         left = 2 if header[1] == "" else 1
@@ -27,10 +27,10 @@ def show_result(result: dict[str, Any]) -> None:
             table.add_column(text(printable(name)), justify="left" if number < left else "right")
         for row in rows:
             table.add_row(*(text(printable(cell)) for cell in row))
-        console.print(f"\n{content['caption']}")
+        console.print(f"\n{one_line(content['caption'])}")
         console.print(table)
     for note in result["notes"]:
-        console.print(note)
+        console.print(one_line(note))
 
 
 def raise_failures(failures: Sequence[Failure]) -> None:
