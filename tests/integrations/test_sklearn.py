@@ -258,10 +258,16 @@ def test_an_estimator_whose_fit_failed_is_not_fitted():
         assert model.predict(X).shape == Y.shape
 
 
-def test_nor_is_one_whose_thresholds_could_not_be_fitted():
+@pytest.mark.parametrize(
+    ("rate", "max_epochs", "what"), [(1e30, 5, "logits were"), (1e38, 1, "the network's weights became")]
+)
+@pytest.mark.parametrize(
+    "options", [{}, {"thresholds": "tuned"}, {"early_stopping": True}, {"adapt": "rate", "rate": None}]
+)
+def test_nor_is_one_that_has_diverged(options, rate, max_epochs, what):
     X, Y = make_data(60)
-    model = quick(thresholds="tuned", learning_rate=1e38, max_epochs=1, batch_size=60)
-    with pytest.raises(ValueError, match="probabilities must lie between 0 and 1"):
+    model = quick(learning_rate=rate, weight_decay=0, max_epochs=max_epochs, batch_size=60, **options)
+    with pytest.raises(ValueError, match=f"{what} NaN or infinite: lower "):
         model.fit(X, Y)
     with pytest.raises(NotFittedError):
         model.predict(X)

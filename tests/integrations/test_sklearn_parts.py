@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import NotFittedError
 from small_estimator import make_data, quick
 
 
@@ -95,6 +96,17 @@ def test_partial_fit_learns_classes_that_come_later():
         model.partial_fit(X[:2], [0, 7])
     with pytest.raises(ValueError, match="one column a label in all calls"):
         model.partial_fit(X[:2], [[0, 1, 1], [0, 0, 1]])
+
+
+def test_partial_fit_starts_anew_after_it_has_diverged():
+    X, Y = make_data(60)
+    model = quick().partial_fit(X, Y)
+    model._training.optimizer.rate = 1e38
+    with pytest.raises(ValueError, match="weights became NaN or infinite: lower "):
+        model.partial_fit(X, Y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    assert np.isfinite(model.partial_fit(X, Y).predict_proba(X)).all()
 
 
 def test_a_chunk_without_a_known_label_moves_nothing():

@@ -150,7 +150,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError('early_stopping, thresholds="tuned" and adapt="rate" hold rows out: call fit')
         if isinstance(self.loss, str) and self.loss == "db":
             raise ValueError('loss="db" weighs by the class counts of all data: call fit')
-        is_first = not hasattr(self, "_training")
+        is_first = not self.__sklearn_is_fitted__()
         X, y = self._validate(X, y, reset=is_first)
         # Weights in any case, so that the class counts of calls with and without them add up.
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
@@ -193,7 +193,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return classes
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_training")
+        return hasattr(self, "_training") and self._training.network.is_finite()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

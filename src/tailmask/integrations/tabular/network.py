@@ -67,6 +67,10 @@ class Perceptron(nn.Module):
             blocks.append(block)
         return torch.cat(blocks)
 
+    def is_finite(self) -> bool:
+        """Whether all weights are numbers to compute with, as they are not where training has diverged."""
+        return all(bool(parameter.isfinite().all()) for parameter in self.parameters())
+
 
 class Adam:
     """AdamW (Loshchilov and Hutter 2019): torch's, without its class.

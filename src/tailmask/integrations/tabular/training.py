@@ -159,9 +159,13 @@ class Training:
             self.optimizer.step(torch.autograd.grad(loss, self.optimizer.parameters))
             total += loss.detach() * len(index)
         self.losses.append(float(total) / number)
+        if not self.network.is_finite():
+            raise ValueError(
+                "the network's weights became NaN or infinite: lower learning_rate, or scale the features"
+            )
         if held is not None and not self.criterion.record:
             self.criterion.update(self.network.predict(held.features), held.targets)
-        if self.criterion.counts.any():  # not so where all labels of a partial fit are unknown
+        if self.criterion.counts.any() or self.criterion.faults.any():  # not so where no label is known
             self.criterion.step()
 
     def add_class_counts(self, rows: Rows) -> None:
