@@ -37,6 +37,18 @@ def test_mean_is_weighted_as_published() -> None:
         assert loss(LOGITS, CLASSES).item() == pytest.approx(total / number)
 
 
+@pytest.mark.parametrize("weight", [None, [0.5, 1.0, 2.0]])
+def test_parts_of_a_batch_make_up_the_whole_by_their_weights(weight: list[float] | None) -> None:
+    loss = LDAMLoss(POSITIVES, weight=weight)
+    logits, classes = torch.randn(6, 3), torch.tensor([0, 2, -1, 1, 1, -1])
+    parts = [(logits[rows], classes[rows]) for rows in ([0, 1], [2, 3, 4], [5])]
+    weights = torch.stack([loss.total_weight(targets) for _, targets in parts])
+    assert weights[-1] == 0
+    torch.testing.assert_close(weights.sum(), loss.total_weight(classes))
+    mean = weights @ torch.stack([loss(*part) for part in parts]) / weights.sum()
+    torch.testing.assert_close(mean, loss(logits, classes))
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_without_margin_it_is_torchs_cross_entropy(reduction: str, weighted: bool) -> None:

@@ -51,6 +51,17 @@ def test_two_ranks_train_as_one_process_does(tmp_path: Path, method: str) -> Non
         train(config(method), tmp_path / "two", dataset=dataset)
 
 
+def test_two_ranks_weigh_samples_as_one_process_does(tmp_path: Path) -> None:
+    """LDAM divides by the weights of a batch's samples, of which each rank has a share of its own."""
+    dataset, execution = tiny_dataset(single_label=True), Execution(devices=2, threads=1)
+    one = train(config("ldam+drw"), tmp_path / "one", dataset=dataset)
+    two = train(config("ldam+drw"), tmp_path / "two", dataset=dataset, execution=execution)
+    for ours, theirs in zip(one.history, two.history, strict=True):
+        assert theirs["loss"] == pytest.approx(ours["loss"], rel=1e-4)
+    first, second = (torch.from_numpy(run.predictions()["test_logits"]) for run in (one, two))
+    torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-3)
+
+
 def test_all_outputs_are_those_of_the_network_that_is_saved(tmp_path: Path) -> None:
     """Each rank's batch normalisation has seen rows of its own, and only the first one's is kept."""
     generator = torch.Generator().manual_seed(0)

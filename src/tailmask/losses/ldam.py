@@ -83,15 +83,20 @@ class LDAMLoss(WeightedLoss):
                 f"got {tuple(targets.shape)}"
             )
         classes = _class_indices(targets, num_classes)  # (N,)
-        known = classes != _UNKNOWN
+        logits = full_precision(logits).where((classes != _UNKNOWN).unsqueeze(1), 0.0)
+        weights = self._sample_weights(classes).to(logits.dtype)
         classes = classes.clamp(min=0)
-        logits = full_precision(logits).where(known.unsqueeze(1), 0.0)
         margins = F.one_hot(classes, num_classes) * self.margins.to(logits.dtype)
         losses = F.cross_entropy(self.scale * (logits - margins), classes, reduction="none")
-        weights = known.to(logits.dtype)
-        if self.weight is not None:
-            weights = weights * self.weight[classes]
         return self._reduce(losses * weights, weights)
+
+    def total_weight(self, targets: Tensor) -> Tensor:
+        """What the reduction "mean" divides a batch's sum by, (): the weights of all its samples."""
+        return self._sample_weights(_class_indices(targets, len(self.margins))).sum()
+
+    def _sample_weights(self, classes: Tensor) -> Tensor:
+        known = (classes != _UNKNOWN).to(self.margins.dtype)
+        return known if self.weight is None else known * self.weight[classes.clamp(min=0)]
 
     def _reduce(self, losses: Tensor, weights: Tensor) -> Tensor:
         if self.reduction == "none":

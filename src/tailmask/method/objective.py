@@ -72,11 +72,6 @@ class Objective(nn.Module):
         ldam = self._ldam()
         return 1.0 if ldam is None else ldam.scale
 
-    @property
-    def averages_rows(self) -> bool:
-        """Whether a batch's loss is a sum over its rows divided by their number."""
-        return getattr(self.criterion, "reduction", None) == "batchmean"
-
     def order(self, epoch: int) -> Tensor:
         """Indices of the samples of an epoch, in the order in which they are met."""
         if self.sampler is None:
@@ -106,6 +101,11 @@ class Objective(nn.Module):
         """Loss of a batch."""
         loss: Tensor = self.criterion(logits, targets)
         return loss
+
+    def total_weight(self, targets: Tensor) -> Tensor | None:
+        """What a batch's loss is divided by, (), where that is not its number of rows: LDAM's weights."""
+        ldam = self._ldam()
+        return None if ldam is None else ldam.total_weight(targets)
 
     def _ldam(self) -> losses.LDAMLoss | None:
         return next((module for module in self.modules() if isinstance(module, losses.LDAMLoss)), None)

@@ -105,10 +105,19 @@ class TrainingModule(pl.LightningModule):
         network = self.compiled if self.compiled is not None and full else self.network
         logits = self._logits(network, inputs)
         loss: Tensor = self.objective(logits, targets)
-        if scale != 1.0 and self.objective.averages_rows:
-            loss = loss * scale
+        if self.shard.world_size > 1:
+            loss = loss * self._share(targets, scale)
         self._refuse(self._watch.add(loss, logits=logits, inputs=inputs, num_rows=len(targets), scale=scale))
         return loss
+
+    def _share(self, targets: Tensor, scale: float) -> Tensor | float:
+        """The factor that makes the ranks' losses average to the batch's, by what each was divided by."""
+        weight = self.objective.total_weight(targets)
+        if weight is None:
+            return scale
+        total = weight.clone()
+        torch.distributed.all_reduce(total)
+        return weight * self.shard.world_size / total.clamp(min=torch.finfo(total.dtype).tiny)
 
     def _logits(self, network: Callable[[Tensor], Any], inputs: Tensor) -> Tensor:
         """Outputs for a batch; an error in a user's own network, in training alone, is told as its own."""
