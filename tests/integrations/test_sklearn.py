@@ -335,6 +335,17 @@ def test_weights_count_in_the_class_ratios_and_the_loss():
     assert model.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.02
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_class_of_very_light_rows_is_there_all_the_same():
+    X, Y = make_data()
+    weights = np.where(Y[:, 0] == 1, 1e-7, 1.0)
+    model = quick(rate=0).fit(X, Y, sample_weight=weights)
+    expected = (weights @ Y) / (weights @ (1 - Y))
+    np.testing.assert_allclose(model.criterion_.class_ratio, expected, rtol=1e-4)
+    weights = np.where(Y[:, 0] == 1, 1e-20, 1.0)
+    assert (quick(rate=0).fit(X, Y, sample_weight=weights).criterion_.class_counts > 0).all()
+
+
 @pytest.mark.parametrize(
     "options", [{"adapt": "rate", "rate": 0.1, "max_epochs": 40}, {"thresholds": "tuned", "rate": 0}]
 )

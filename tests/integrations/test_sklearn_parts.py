@@ -31,6 +31,17 @@ def test_class_ratios_of_partial_fit_are_those_of_all_calls():
     np.testing.assert_allclose(model.criterion_.class_ratio, expected, rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weight", [0.3, 1e-4, 1e-12])
+def test_light_rows_count_in_full_over_the_calls_of_partial_fit(weight):
+    X = np.random.default_rng(0).normal(size=(100, 5))
+    Y = (np.arange(100)[:, None] % 10 < [5, 1, 2]).astype(int)
+    model = quick(rate=0.0)
+    for part in np.array_split(np.arange(100), 10):
+        model.partial_fit(X[part], Y[part], sample_weight=np.full(10, weight))
+    np.testing.assert_allclose(model.criterion_.class_ratio, [1, 1 / 9, 1 / 4], rtol=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore:.*classes have no", "ignore:.*compares classes")
 def test_weights_compare_over_the_calls_of_partial_fit():
     X, Y = make_data(50)
@@ -60,7 +71,7 @@ def test_partial_fit_after_fit_counts_its_rows_as_often_as_those(weighted):
     X, Y = make_data()
     weights = np.ones(290) if weighted else None
     model = quick(rate=0.0).fit(X[:290], Y[:290], weights)
-    fitted = model.criterion_.class_counts * (1 if weighted else 1000)
+    fitted = model.criterion_.class_counts.clone()
     for number in (1, 2):
         model.partial_fit(X[290:], Y[290:])
         expected = (Y[:290].sum(axis=0) + number * Y[290:].sum(axis=0)) / (
@@ -69,7 +80,7 @@ def test_partial_fit_after_fit_counts_its_rows_as_often_as_those(weighted):
         np.testing.assert_allclose(model.criterion_.class_ratio, expected, rtol=1e-5)
         np.testing.assert_allclose(model.criterion_.target_ratio, expected, rtol=1e-5)
     added = np.stack([(1 - Y[290:]).sum(axis=0), Y[290:].sum(axis=0)])
-    np.testing.assert_array_equal(model.criterion_.class_counts, fitted.numpy() + 2000 * added)
+    np.testing.assert_array_equal(model.criterion_.class_counts, fitted.numpy() + 2 * added)
 
 
 def test_partial_fit_goes_on_after_pickling():

@@ -14,7 +14,7 @@ from tailmask.errors import require
 from tailmask.integrations.tabular.labels import Labels, is_multilabel
 from tailmask.integrations.tabular.network import Perceptron
 from tailmask.integrations.tabular.options import LOSSES, check_options, hidden_sizes, is_tuned
-from tailmask.integrations.tabular.training import Rows, Training
+from tailmask.integrations.tabular.training import Rows, Training, as_counts
 from tailmask.masking import PartialLabelMasking
 from tailmask.masking.options import settle_in_time
 
@@ -125,9 +125,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__.pop("_training", None)  # an estimator whose fit fails is not fitted
         X, y = self._validate(X, y, reset=True)
         labels = Labels.of(y)
-        rows = Rows(X, labels.encode(y), None)
-        if sample_weight is not None:
-            rows = rows.weighted(_check_sample_weight(sample_weight, X, ensure_non_negative=True)).scaled()
+        rows = _rows(X, labels.encode(y), sample_weight).scaled()
         generator = self._start(labels)
         held = None
         if self._needs_held_out_rows():
@@ -152,16 +150,14 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError('loss="db" weighs by the class counts of all data: call fit')
         is_first = not self.__sklearn_is_fitted__()
         X, y = self._validate(X, y, reset=is_first)
-        # Weights in any case, so that the class counts of calls with and without them add up.
-        weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         if is_first:
             labels = Labels.of(y if classes is None or is_multilabel(y) else classes)
-            rows = Rows(X, labels.encode(y), None).weighted(weights)
+            rows = _rows(X, labels.encode(y), sample_weight)
             training = self._begin(rows, self._start(labels))
         else:
             training = self._training
-            rows = Rows(X, self._labels.encode(y), None).weighted(weights)
-            training.add_class_counts(rows)
+            rows = _rows(X, self._labels.encode(y), sample_weight)
+            training.add_label_weights(rows)
         training.run_epoch(rows)
         return self._finish(training, None)
 
@@ -222,7 +218,8 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return torch.Generator().manual_seed(seed)
 
     def _begin(self, rows: Rows, generator: torch.Generator) -> Training:
-        counts = rows.class_counts()
+        label_weights = rows.label_weights()
+        counts = as_counts(label_weights)
         rate, warmup = self.rate, None
         if self.adapt == "rate":
             settling_rate, warmup = settle_in_time(_USUAL_EPOCHS / self.max_epochs)
@@ -245,7 +242,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Training(
             Perceptron(sizes, generator),
             self.criterion_,
-            unit=rows.unit,
+            label_weights=label_weights,
             rate=self.learning_rate,
             decay=self.weight_decay,
             batch_size=self.batch_size,
@@ -277,3 +274,10 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return logits.sigmoid()
         # The outputs, each a class against the others, scaled to sum to one.
         return torch.nn.functional.logsigmoid(logits).softmax(dim=1)
+
+
+def _rows(X: Any, targets: Tensor, sample_weight: Any) -> Rows:
+    rows = Rows(X, targets, None)
+    if sample_weight is None:
+        return rows
+    return rows.weighted(_check_sample_weight(sample_weight, X, ensure_non_negative=True))

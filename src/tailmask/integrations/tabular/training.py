@@ -14,26 +14,36 @@ from tailmask.masking import PartialLabelMasking
 from tailmask.metrics import average_precision, confusion
 from tailmask.targets import as_tensor
 
-__all__ = ["Rows", "Training"]
+__all__ = ["Rows", "Training", "as_counts"]
+
+# What the heaviest label counts for where weights are no whole numbers.
+_HEAVIEST = 10**12
+
+
+def as_counts(weights: Tensor) -> Tensor:
+    """Whole numbers in the relation of weights in float64; no weight is so light that nothing is left of it.
+
+    >>> as_counts(torch.tensor([3.0, 2.0, 0.0])), as_counts(torch.tensor([0.5, 0.25, 1e-20]).double())
+    (tensor([3, 2, 0]), tensor([1000000000000, 500000000000, 1]))
+    """
+    heaviest = float(weights.max())
+    is_whole = weights.equal(weights.round()) and heaviest <= _HEAVIEST
+    scaled = weights if is_whole else weights / heaviest * _HEAVIEST
+    return scaled.round().clamp(min=1).where(weights > 0, 0.0).to(torch.int64)
 
 
 class Rows(NamedTuple):
     """Samples to train on or to hold out.
 
     >>> rows = Rows(torch.eye(2).numpy(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]), None)
-    >>> rows.weighted([0.5, 1.5]).class_counts()
-    tensor([[1500,  500],
-            [ 500,    0]])
+    >>> rows.weighted([0.5, 1.5]).label_weights()
+    tensor([[1.5000, 0.5000],
+            [0.5000, 0.0000]], dtype=torch.float64)
     """
 
     features: Any  # array or CSR matrix (N, F) in float32
     targets: Tensor  # (N, C) 0, 1, and −1 where unknown
     weights: Tensor | None  # (N,) float64
-
-    @property
-    def unit(self) -> int:
-        """What a sample of weight one counts for in `class_counts`: weights need fractions of it."""
-        return 1 if self.weights is None else 1000
 
     def weighted(self, weights: Any) -> Rows:
         """The rows with weights; those with the weight zero are left out."""
@@ -79,12 +89,10 @@ class Rows(NamedTuple):
             )
         return self.at(kept), self.at(held)
 
-    def class_counts(self) -> Tensor:
-        """Negatives and positives of each class (2, C), each sample its weight times `unit`."""
-        labels = torch.stack([self.targets == 0, self.targets == 1])  # (2, N, C)
-        if self.weights is None:
-            return labels.sum(dim=1)
-        return (self.unit * self.weights @ labels.double()).round().to(torch.int64)
+    def label_weights(self) -> Tensor:
+        """Weight of the negatives and of the positives of each class (2, C) in float64, or their number."""
+        labels = torch.stack([self.targets == 0, self.targets == 1]).double()  # (2, N, C)
+        return labels.sum(dim=1) if self.weights is None else self.weights @ labels
 
 
 class Training:
@@ -93,7 +101,7 @@ class Training:
     Args:
         network: What is trained.
         criterion: Its loss; one with `record=False` gets its statistics from what is held out.
-        unit: What a sample counts for in the criterion's class counts, `Rows.unit`.
+        label_weights: Those of the rows so far, (2, C), which the criterion's class counts stand for.
         rate, decay: Learning rate and weight decay.
         batch_size: Rows a step.
         single_label: Whether a sample has one class, the one with the highest output.
@@ -105,7 +113,7 @@ class Training:
         network: Perceptron,
         criterion: PartialLabelMasking,
         *,
-        unit: int,
+        label_weights: Tensor,
         rate: float,
         decay: float,
         batch_size: int,
@@ -114,7 +122,7 @@ class Training:
     ) -> None:
         self.network = network
         self.criterion = criterion
-        self.unit = unit
+        self.label_weights = label_weights
         self.optimizer = Adam(list(network.parameters()), rate=rate, decay=decay)
         self.batch_size = batch_size
         self.single_label = single_label
@@ -168,11 +176,10 @@ class Training:
         if self.criterion.counts.any() or self.criterion.faults.any():  # not so where no label is known
             self.criterion.step()
 
-    def add_class_counts(self, rows: Rows) -> None:
-        """Tell the criterion of more data, which has weights."""
-        before = self.criterion.class_counts * (rows.unit // self.unit)
-        negatives, positives = before + rows.class_counts()
-        self.unit = rows.unit
+    def add_label_weights(self, rows: Rows) -> None:
+        """Tell the criterion of more data."""
+        self.label_weights = self.label_weights + rows.label_weights()
+        negatives, positives = as_counts(self.label_weights)
         self.criterion.extend_class_counts(positives, negatives)
 
     def _score(self, held: Rows) -> tuple[float, float]:
