@@ -231,6 +231,15 @@ def test_training_that_ends_before_anything_is_masked_is_noted(
     assert any("masks nothing" in note for note in objective.notes) == is_idle
 
 
+@pytest.mark.parametrize("sampling", ["undersample:samples=20", "classaware"])
+def test_a_warm_up_masks_what_another_draw_has_too_much_of(multi_label: Split, sampling: str) -> None:
+    objective = build_objective(parse(f"plm:warmup=5+bce+{sampling}"), multi_label, num_epochs=4)
+    assert any("so it holds those of the first draw" in note for note in objective.notes)
+    assert not any("masks nothing" in note for note in objective.notes)
+    objective.begin_epoch(1)
+    assert objective.masking.keep.min() < 1
+
+
 def test_masks_are_determined_by_seed_epoch_and_rank(multi_label: Split) -> None:
     logits, targets = batch(multi_label)
 

@@ -55,7 +55,7 @@ def build_objective(
     if sampler is not None:
         counts = sampler.class_counts()  # Eq. 3 holds for the ratio of what is drawn
     criterion = _masking(method.masking, counts, inner, record=statistics == "training", classes=classes)
-    notes += _idle(criterion, num_epochs=num_epochs)
+    notes += _idle(criterion, num_epochs=num_epochs, is_drawn=sampler is not None)
     return Objective(
         criterion, num_samples=len(train), seed=seed, sampler=sampler, statistics=statistics, notes=notes
     )
@@ -131,13 +131,14 @@ def _statistics(
     )
 
 
-def _idle(criterion: PartialLabelMasking, *, num_epochs: int) -> tuple[str, ...]:
+def _idle(criterion: PartialLabelMasking, *, num_epochs: int, is_drawn: bool) -> tuple[str, ...]:
     """What to say where training ends before the first update that moves ratios can be felt."""
     if not criterion.is_idle_for(num_epochs):
         return ()
+    outcome = "it holds those of the first draw" if is_drawn else "it masks nothing"
     return (
         f"plm's first {criterion.warmup} updates leave the ratios as they are, and the number of epochs is "
-        f"{num_epochs}, so it masks nothing: train for more, or set plm:warmup=0",
+        f"{num_epochs}, so {outcome}: train for more, or set plm:warmup=0",
     )
 
 
