@@ -10,13 +10,15 @@ import sys
 import numpy as np
 import pytest
 import torch
-from finished_runs import random_model, train_table, write_table
+from finished_runs import describe, random_model, train_table, write_table
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from tailmask.data import DataOptions, load
 from tailmask.errors import UserError
 from tailmask.inference import Predictor
+from tailmask.inference.classifier import Classifier
 from tailmask.training import Run
 
 
@@ -63,7 +65,21 @@ def test_cosines_are_scaled_and_softmaxed(single_run):
 def test_labels_reach_their_threshold(tmp_path):
     predictor = Predictor.load(random_model(tmp_path / "m.safetensors"))  # 0.3 and 0.6
     probabilities = torch.tensor([[0.29, 0.61], [0.3, 0.6], [0.31, 0.59]])
-    assert predictor.decide(probabilities).tolist() == [[False, True], [True, True], [True, False]]
+    assert predictor.decide(probabilities, probabilities.logit()).tolist() == [
+        [False, True],
+        [True, True],
+        [True, False],
+    ]
+
+
+@pytest.mark.parametrize("prior_shift", [None, torch.tensor([1.0, -1.0, 0.0])])
+def test_the_highest_logit_is_predicted_where_probabilities_round_to_one(prior_shift):
+    classifier = Classifier(nn.Identity(), prior_shift=prior_shift)
+    description = describe(classes=("ant", "bee", "cat"), single_label=True)
+    predictor = Predictor(classifier, description, None, torch.device("cpu"))
+    inputs = torch.tensor([[18.0, 30.0, -5.0]])
+    assert predictor.predict_proba(inputs)[:, :2].tolist() == [[1.0, 1.0]]
+    assert predictor.predict(inputs).tolist() == [[False, True, False]]
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,12 @@ class TestSingleLabel:
         classes = torch.nn.functional.one_hot(index, 6)
         assert report.summary["ap"] == pytest.approx(average_precision_score(classes, logits.softmax(dim=1)))
 
+    def test_calibration_is_that_of_the_predicted_class_where_probabilities_round_to_one(self) -> None:
+        logits = torch.tensor([[18.0, 30.0, -5.0]])  # both of the first are 1 in float32
+        for label, error in ((1, 0.0), (0, 1.0)):
+            summary = evaluate(logits, torch.tensor([label]), single_label=True).summary
+            assert (summary["error"], summary["ece_top"]) == (error, error)
+
     def test_several_labels_are_refused(self):
         with pytest.raises(ValueError, match="one present class a sample, got one with 2"):
             evaluate(torch.zeros(1, 2), torch.ones(1, 2), single_label=True)

@@ -105,26 +105,33 @@ class Predictor:
         return encoder
 
     @torch.inference_mode()
-    def predict_proba(self, inputs: Tensor) -> Tensor:
-        """Probabilities (B, C) of encoded inputs (B, …), on the CPU."""
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities and logits (B, C) of encoded inputs (B, …), on the CPU."""
         expected = self.description.shape
         if tuple(inputs.shape[1:]) != expected:
             raise ValueError(
                 f"inputs must have shape (B, {', '.join(map(str, expected))}), got {tuple(inputs.shape)}"
             )
-        probabilities: Tensor = self.classifier(inputs.to(self.device))[0]
-        return probabilities.cpu()
+        probabilities, logits = self.classifier(inputs.to(self.device))
+        return probabilities.cpu(), logits.cpu()
 
-    def decide(self, probabilities: Tensor) -> Tensor:
-        """Which labels are predicted (B, C): the most probable one, or those that reach their threshold."""
+    def predict_proba(self, inputs: Tensor) -> Tensor:
+        """Probabilities (B, C) of encoded inputs (B, …), on the CPU."""
+        return self.outputs(inputs)[0]
+
+    def decide(self, probabilities: Tensor, logits: Tensor) -> Tensor:
+        """Which labels are predicted (B, C): the most probable one, or those that reach their threshold.
+
+        The most probable one is that of the highest logit: several probabilities may be 1 by rounding.
+        """
         if self.thresholds is None:
-            best = probabilities.argmax(dim=1, keepdim=True)
-            return torch.zeros_like(probabilities, dtype=torch.bool).scatter_(1, best, True)
+            best = logits.argmax(dim=1, keepdim=True)
+            return torch.zeros_like(logits, dtype=torch.bool).scatter_(1, best, True)
         return probabilities >= self.thresholds
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Which labels are predicted (B, C) for encoded inputs (B, …)."""
-        return self.decide(self.predict_proba(inputs))
+        return self.decide(*self.outputs(inputs))
 
     def batches(
         self, path: Path | str, batch_size: int | None = None, *, images: Path | str | None = None

@@ -110,20 +110,22 @@ def _pieces(
         named = polars.int_range(start, end, eager=True) if names is None else next(names, None)
         if named is None or len(named) != len(inputs):
             raise UserError(f"{source} does not have one {name!r} for each sample")
-        probabilities = predictor.predict_proba(inputs)
+        probabilities, logits = predictor.outputs(inputs)
         if not bool(probabilities.isfinite().all()):
             row = start + int(probabilities.isfinite().all(dim=1).logical_not().nonzero()[0])
             raise UserError(f"row {row} of {source} (the first is 0) has values too large for the network")
-        yield _piece(predictor, named.alias(own_name), probabilities, labels_name)
+        yield _piece(predictor, named.alias(own_name), probabilities, logits, labels_name)
         start = end
     if start == 0:
         nothing = torch.empty(0, len(predictor.classes))
-        yield _piece(predictor, polars.Series(own_name, [], polars.String), nothing, labels_name)
+        yield _piece(predictor, polars.Series(own_name, [], polars.String), nothing, nothing, labels_name)
 
 
-def _piece(predictor: Predictor, names: pl.Series, probabilities: Tensor, labels_name: str) -> Piece:
+def _piece(
+    predictor: Predictor, names: pl.Series, probabilities: Tensor, logits: Tensor, labels_name: str
+) -> Piece:
     polars: Any = require("polars", extra="tables")
-    labels = _label_lists(predictor.decide(probabilities), predictor.classes)
+    labels = _label_lists(predictor.decide(probabilities, logits), predictor.classes)
     columns = polars.from_numpy(probabilities.numpy(), schema=list(predictor.classes), orient="row")
     return Piece(names, labels.alias(labels_name), columns)
 

@@ -134,7 +134,8 @@ class Evaluation:
         per_class["brier"] = brier_score(self.probabilities, self.labels)
         summary |= averages({name: per_class[name] for name in ("ece", "brier")}) | {"ece_pooled": pooled}
         if self.single_label:
-            confidence, predicted = self.probabilities.max(dim=1, keepdim=True)
+            predicted = self.scores.argmax(dim=1, keepdim=True)
+            confidence = self.probabilities.gather(1, predicted)
             summary["ece_top"] = calibration_error(confidence, self.labels.gather(1, predicted))[1]
         per_class["positives"] = counts.positives
         if self.train_positives is not None:
