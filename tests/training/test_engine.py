@@ -107,6 +107,14 @@ def test_ldam_trains_single_label_data_with_a_normalised_head(tmp_path) -> None:
     assert description.thresholds is None
 
 
+@pytest.mark.parametrize("method", ["ldam+drw", "plm:rate=0.5"])
+def test_the_history_and_the_metrics_measure_the_same(tmp_path, method) -> None:
+    run = train(tiny_config(method), tmp_path / "run", dataset=tiny_dataset(single_label=True))
+    last, final = run.history[-1]["validation"], run.metrics["validation"]["summary"]
+    for name in ("f1", "ap"):
+        assert last[name] == pytest.approx(final[name], rel=1e-4)
+
+
 def test_rate_matching_is_fed_by_the_validation_split(dataset, tmp_path) -> None:
     config = tiny_config("plm:adapt=rate,warmup=0", epochs=1)
     run = train(config, tmp_path / "run", dataset=dataset)

@@ -18,7 +18,7 @@ from tailmask.metrics.report import Report
 from tailmask.metrics.samplewise import exact_match, mean_over_samples, sample_f1
 from tailmask.targets import as_tensor, check_probabilities, read_indices
 
-__all__ = ["Activation", "Evaluation", "averages", "evaluate", "group_averages"]
+__all__ = ["Activation", "Evaluation", "activate", "averages", "evaluate", "group_averages"]
 
 Activation = Literal["sigmoid", "softmax", "none"]
 
@@ -108,7 +108,7 @@ class Evaluation:
         self.single_label = single_label
         self.labels = _one_label_each(targets, num_classes) if single_label else as_labels(targets)
         check_same_shape(scores, self.labels, name="logits")
-        self.scores, self.probabilities = _activate(scores, activation)
+        self.scores, self.probabilities = activate(scores, activation)
         self.train_positives = as_train_positives(train_positives, num_classes)
         self.groups = optional_groups(self.train_positives, rarest=rarest, frequent=frequent)
         self.samples: dict[str, Tensor] = {}  # measures with one value for each sample, (N,)
@@ -203,8 +203,12 @@ def group_averages(per_class: Mapping[str, Tensor], groups: Mapping[str, Tensor]
     }
 
 
-def _activate(scores: Tensor, activation: Activation) -> tuple[Tensor, Tensor]:
-    """Scores to rank by, and probabilities."""
+def activate(scores: Tensor, activation: Activation) -> tuple[Tensor, Tensor]:
+    """Scores to rank by, and probabilities.
+
+    >>> activate(torch.tensor([[0.0, 2.0]]), "sigmoid")
+    (tensor([[0., 2.]]), tensor([[0.5000, 0.8808]]))
+    """
     if activation == "sigmoid":
         return scores, scores.sigmoid()
     if activation == "softmax":

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from tailmask.data.dataset import Split
 from tailmask.metrics import average_precision, confusion, exact_match
+from tailmask.metrics.evaluation import Activation, activate
 from tailmask.models.trial import evaluation_mode
 from tailmask.training.batches import Batches, Shard, loader
 
@@ -65,7 +66,12 @@ def all_targets(split: Split) -> Tensor:
 
 
 def validation_metrics(
-    logits: Tensor, targets: Tensor, *, threshold: float, single_label: bool
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    threshold: float,
+    single_label: bool,
+    activation: Activation = "sigmoid",
 ) -> dict[str, float]:
     """The few measures that are taken after each epoch.
 
@@ -77,12 +83,13 @@ def validation_metrics(
     ... )
     {'f1': 1.0, 'ap': 1.0, 'exact_match': 1.0}
     """
+    scores, probabilities = activate(logits, activation)
     if single_label:
-        predictions = nn.functional.one_hot(logits.argmax(dim=1), logits.shape[1]).bool()
+        predictions = nn.functional.one_hot(scores.argmax(dim=1), scores.shape[1]).bool()
     else:
-        predictions = logits.sigmoid() >= threshold
+        predictions = probabilities >= threshold
     return {
         "f1": float(confusion(predictions, targets).f1.mean()),
-        "ap": float(average_precision(logits, targets).nanmean()),
+        "ap": float(average_precision(scores, targets).nanmean()),
         "exact_match": float(exact_match(predictions, targets).nanmean()),
     }

@@ -183,10 +183,11 @@ class TrainingModule(pl.LightningModule):
             mine = slice(self.shard.rank, None, self.shard.world_size)
             masking.update(logits[mine].to(self.device), targets[mine].to(self.device))
         return validation_metrics(
-            logits,
+            logits * self.objective.logit_scale,
             targets,
             threshold=self.recipe.evaluation.threshold,
             single_label=self.dataset.single_label,
+            activation=self.objective.activation,
         )
 
     def _refuse(self, fault: Fault | None) -> None:
