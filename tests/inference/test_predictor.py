@@ -119,6 +119,11 @@ def test_prior_shift_multiplies_the_odds_and_keeps_tuned_labels(tmp_path):
         ({"thresholds": [0.2, 0.3]}, {}, r"must be a number between 0 and 1 or 'tuned', got \[0.2, 0.3\]"),
         ({"thresholds": 0.5}, {"single_label": True}, "predicts one label a sample"),
         ({"prior_shift": True}, {"prior_shift": None, "method": "focal"}, "was trained with 'focal'"),
+        (
+            {"prior_shift": True},
+            {"prior_shift": None, "method": "plm+bce+undersample"},
+            "over a loss that keeps probabilities, such as bce, and without a sampler has one$",
+        ),
     ],
 )
 def test_what_a_model_does_not_have_is_said(options, changes, message, tmp_path):

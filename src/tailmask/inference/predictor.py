@@ -175,7 +175,7 @@ def _prior_shift(description: ModelDescription, run: Path) -> Tensor:
     if description.prior_shift is None:
         raise UserError(
             f"{run} has no prior shift: it was trained with {description.method!r}, and only masking (plm) "
-            "over a loss that keeps probabilities, such as bce, has one"
+            "over a loss that keeps probabilities, such as bce, and without a sampler has one"
         )
     return torch.tensor(description.prior_shift)
 
