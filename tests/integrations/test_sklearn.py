@@ -474,3 +474,14 @@ def test_targets_that_make_no_sense():
     model = quick().partial_fit(X, Y)
     with pytest.raises(ValueError, match="must have 4 columns, one a label, got 3"):
         model.partial_fit(X, Y[:, :3])
+
+
+@pytest.mark.parametrize("unknown", [-1, np.nan])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_one_column_holds_classes_and_no_unknown_labels(unknown, method):
+    X, Y = make_data(60)
+    column = np.where(np.arange(60) < 5, unknown, Y[:, 0])[:, None]
+    with pytest.raises(ValueError, match=r"^y with one column must hold classes, got 0, 1 and -1 or NaN"):
+        getattr(quick(), method)(X, column)
+    if unknown == -1:
+        assert getattr(quick(), method)(X, column[:, 0]).classes_.tolist() == [-1, 0, 1]

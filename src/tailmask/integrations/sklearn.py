@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tailmask.calibration import fit_thresholds
 from tailmask.errors import require
-from tailmask.integrations.tabular.labels import Labels, is_multilabel
+from tailmask.integrations.tabular.labels import Labels, check_column, is_multilabel
 from tailmask.integrations.tabular.network import Perceptron
 from tailmask.integrations.tabular.options import LOSSES, check_options, hidden_sizes, is_tuned
 from tailmask.integrations.tabular.training import Rows, Training, as_counts
@@ -36,9 +36,10 @@ _USUAL_EPOCHS = 60
 class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Multi-layer perceptron trained with Partial Label Masking, for imbalanced classes.
 
-    For multi-label targets (a column of 0 and 1 for each label, −1 or NaN where unknown) and for one class a
-    sample, of two or more. With `rate=0` it is a plain perceptron, so a grid over `rate` says whether masking
-    helps. Features should be scaled as for any perceptron.
+    For multi-label targets (a column of 0 and 1 for each of several labels, −1 or NaN where unknown) and for
+    one class a sample, of two or more; a single column holds classes, of which none is unknown. With `rate=0`
+    it is a plain perceptron, so a grid over `rate` says whether masking helps. Features should be scaled as
+    for any perceptron.
 
     >>> X, Y = np.eye(4), np.array([[1, 0], [1, 0], [1, 1], [0, 1]])
     >>> PLMClassifier(max_epochs=200, random_state=0).fit(X, Y).predict(X)
@@ -200,6 +201,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         options = {"accept_sparse": "csr", "dtype": np.float32, "reset": reset}
         if not is_multilabel(y):
+            check_column(y)
             X, y = validate_data(self, X, y, **options)
             check_classification_targets(y)
             return X, y

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tailmask.errors import listing
 
-__all__ = ["Labels", "is_multilabel"]
+__all__ = ["Labels", "check_column", "is_multilabel"]
 
 
 def is_multilabel(y: Any) -> bool:
@@ -22,6 +22,21 @@ def is_multilabel(y: Any) -> bool:
     """
     shape = y.shape if hasattr(y, "toarray") else np.asarray(y).shape
     return len(shape) == 2 and shape[1] > 1
+
+
+def check_column(y: Any) -> None:
+    """Refuse one column of 0, 1 and unknown labels, of which scikit-learn would make three classes.
+
+    >>> check_column([[0], [1], [2]])
+    """
+    column = np.asarray(y)
+    if column.ndim != 2 or column.dtype.kind not in "if":
+        return
+    if np.unique(np.nan_to_num(column, nan=-1)).tolist() == [-1, 0, 1]:
+        raise ValueError(
+            "y with one column must hold classes, got 0, 1 and -1 or NaN: leave out the rows whose label is "
+            "unknown, or pass y of shape (N,) if -1 is a class"
+        )
 
 
 @dataclass(frozen=True)
