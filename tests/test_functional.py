@@ -124,6 +124,18 @@ class TestGaps:
         assert values.isfinite().all()
         assert (values[incomplete] == 0).all()
 
+    @pytest.mark.parametrize(
+        ("negatives", "positives", "gap"),
+        [
+            ([[9, 1], [8, 2]], [[5, 5], [4, 6]], 2),
+            ([[9, 1], [9, 1]], [[5, 5], [4, 6]], 1),
+            ([[8, 2], [9, 1]], [[5, 5], [4, 6]], 0),
+        ],
+    )
+    def test_of_two_classes_only_the_signs_count(self, negatives, positives, gap):
+        found = functional.divergence_gap(torch.tensor([negatives, positives]))
+        torch.testing.assert_close(found, torch.tensor([1.0, -1.0]) * gap)
+
     @given(count_tables, st.sampled_from([0.0, 1.0, 5.0, 1e6]))
     def test_rate_gap_is_the_reference(self, counts, shrinkage):
         counts = counts[..., : counts.shape[-1] // 2 * 2]

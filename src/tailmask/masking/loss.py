@@ -46,7 +46,7 @@ class PartialLabelMasking(AdaptiveRatio):
         adapt: What moves the ratios: "divergence" is the paper's; "rate" matches predicted to true shares of
             positives and comes to rest, best on held-out data (`record=False` and `update`); or a function of
             the counts (2, C, num_bins) that gives each class's gap (C,). "divergence" compares classes: of
-            two only the sign counts (D_c is ±2 or 0), and one alone never moves.
+            two only the signs count (D_c is ±2, ±1 or 0), and one alone never moves.
         num_bins: τ, the number of bins of the output probabilities.
         initial_ratio: "class" (the data's own ratios), their "mean", "min" or "max", or numbers (C,).
         ratio_range: Lowest and highest target ratio, from the first batch on: a class whose own ratio lies
