@@ -272,4 +272,30 @@ def test_says_where_training_ends_before_anything_is_masked(package, tmp_path, w
         trainer.fit(module, *loaders(validation=True))
     said = [str(each.message) for each in caught if "nothing is masked" in str(each.message)]
     assert len(said) == warns
-    assert all("training ends after 3 epochs" in each for each in said)
+    assert all("training has 3 epochs to go" in each for each in said)
+
+
+@pytest.mark.parametrize(
+    ("when", "max_epochs", "warns"),
+    [
+        ({"every_n_epochs": 1, "save_on_train_epoch_end": True}, 6, True),
+        ({"every_n_epochs": 1, "save_on_train_epoch_end": True}, 7, False),
+        ({"every_n_train_steps": NUM_BATCHES}, 7, False),  # before the step of an epoch that is complete
+    ],
+)
+def test_counts_the_epochs_that_a_resumed_training_has_left(package, tmp_path, when, max_epochs, warns):
+    options = {"adapt": "rate", "warmup": 5}
+    checkpoints = package.callbacks.ModelCheckpoint(tmp_path / "all", save_top_k=-1, **when)
+    trainer = make_trainer(
+        package, tmp_path, callbacks=[checkpoints, PLMCallback()], enable_checkpointing=True
+    )
+    with warnings.catch_warnings(action="ignore"):
+        trainer.fit(make_module(package, **options), *loaders())
+    (path,) = (tmp_path / "all").glob("*-step=12.ckpt")  # of two epochs
+    trainer = make_trainer(package, tmp_path, max_epochs=max_epochs)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.fit(make_module(package, **options), *loaders(), ckpt_path=path)
+    said = [str(each.message) for each in caught if "nothing is masked" in str(each.message)]
+    assert len(said) == warns
+    assert all("training has 4 epochs to go" in each for each in said)

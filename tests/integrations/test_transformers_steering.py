@@ -121,8 +121,24 @@ def test_statistics_has_two_choices():
 
 def test_says_where_training_ends_before_anything_is_masked(tmp_path):
     options = {"eval_strategy": "epoch", "statistics": "validation"}
-    with pytest.warns(UserWarning, match=r"after 3 epochs, so nothing is masked: .* rate=0\.5, warmup=1"):
+    with pytest.warns(UserWarning, match=r"has 3 epochs to go, so nothing is masked: .* rate=0\.5, warmup=1"):
         make_trainer(tmp_path, make_criterion(adapt="rate"), **options).train()
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*nothing is masked")
         make_trainer(tmp_path, make_criterion(adapt="rate", warmup=1), **options).train()
+
+
+@pytest.mark.parametrize("strategy", ["steps", "epoch"])  # before the step of the second epoch, or after it
+def test_counts_the_epochs_that_a_resumed_training_has_left(tmp_path, strategy):
+    options = {"save_strategy": strategy, "save_steps": 12}
+    with warnings.catch_warnings(action="ignore"):
+        make_trainer(tmp_path, make_criterion(adapt="rate"), **options).train()
+    options = {"save_strategy": "no"}
+    checkpoint = str(tmp_path / "checkpoint-12")
+    trainer = make_trainer(tmp_path, make_criterion(adapt="rate"), num_train_epochs=6, **options)
+    with pytest.warns(UserWarning, match=r"has [45] epochs to go, so nothing is masked"):
+        trainer.train(resume_from_checkpoint=checkpoint)
+    trainer = make_trainer(tmp_path, make_criterion(adapt="rate"), num_train_epochs=7, **options)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*nothing is masked")
+        trainer.train(resume_from_checkpoint=checkpoint)

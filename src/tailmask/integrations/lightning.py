@@ -90,9 +90,6 @@ class PLMCallback(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Leave the outputs in training unrecorded where those in validation are to move the ratios."""
         criterion = self.criterion
-        epochs = None if getattr(trainer, "fast_dev_run", False) else trainer.max_epochs
-        if epochs is not None and epochs > 0:  # −1 is without end
-            warn_if_idle(criterion, epochs)
         if self.statistics == "training":
             return
         if not trainer.enable_validation:
@@ -100,6 +97,12 @@ class PLMCallback(Callback):
         if criterion.record:
             criterion.record = False
             self._silenced = criterion
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Say where training ends before anything is masked; only now a resumed one knows its epoch."""
+        epochs = None if getattr(trainer, "fast_dev_run", False) else trainer.max_epochs
+        if epochs is not None and epochs > 0:  # −1 is without end
+            warn_if_idle(self.criterion, epochs - trainer.current_epoch + self._is_due)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Let the criterion record again, for a later fit."""

@@ -27,14 +27,14 @@ def check_statistics(statistics: Any) -> None:
 
 
 def warn_if_idle(criterion: PartialLabelMasking, num_epochs: int) -> None:
-    """Warn where a training is over before its criterion masks anything.
+    """Warn where a training with so many epochs to go is over before its criterion masks anything.
 
     >>> warn_if_idle(PartialLabelMasking.from_counts([1, 2], [3, 2], adapt="rate"), 60)
     """
     if criterion.is_idle_for(num_epochs):
         warnings.warn(
-            f"the first {criterion.warmup} steps leave the ratios as they are, and training ends after "
-            f"{num_epochs} epochs, so nothing is masked: train for more, or build the criterion with "
+            f"the first {criterion.warmup} steps leave the ratios as they are, and training has "
+            f"{num_epochs} epochs to go, so nothing is masked: train for more, or build the criterion with "
             "rate=0.5, warmup=1",
             stacklevel=2,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import uuid
 import weakref
 from collections.abc import Callable, Mapping
@@ -120,7 +121,8 @@ class PLMTrainerCallback(TrainerCallback):
             if self._network is not None and self._network() is not network:  # the next trial of a search
                 self.criterion.load_state_dict(self._first_state)
         self._network = weakref.ref(network)
-        warn_if_idle(self.criterion, state.num_train_epochs)
+        epochs = math.ceil(state.num_train_epochs - (state.epoch or 0))
+        warn_if_idle(self.criterion, epochs + self._is_behind(state))
         if self.statistics == "validation":
             if args.eval_strategy == "no":
                 warn_of_no_passes("evaluation", 'pass TrainingArguments(eval_strategy="epoch")')
@@ -140,7 +142,7 @@ class PLMTrainerCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Make up for the step that a checkpoint saved after an epoch's last batch came before."""
-        if state.epoch and _is_whole(state) and self.criterion.summed_statistics()[0].any():
+        if self._is_behind(state):
             self._step(state)
         self._is_in_epoch = True
 
@@ -215,6 +217,10 @@ class PLMTrainerCallback(TrainerCallback):
         from safetensors.torch import load_file
 
         ResumableState(self.criterion).load_state_dict(load_file(path))
+
+    def _is_behind(self, state: TrainerState) -> bool:
+        """Whether an epoch is complete whose step is yet to come."""
+        return bool(state.epoch) and _is_whole(state) and bool(self.criterion.summed_statistics()[0].any())
 
     def _begin_recording(self) -> None:
         self._end_recording()  # of a training that was cut short
