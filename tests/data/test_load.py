@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,15 @@ def test_files_of_no_known_kind(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,l\n1,0\n2,1\n")
     with pytest.raises(UserError, match=r"there is no file .*gone\.csv"):
         load(tmp_path / "a.csv", options)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz"])
+def test_names_that_are_no_text(tmp_path: Path, suffix: str) -> None:
+    """As of files from old archives: neither polars nor a run's record could name them."""
+    path = tmp_path / os.fsdecode(b"caf\xe9" + suffix.encode())
+    path.write_text("x,tag_a\n1,0\n2,1\n")
+    with pytest.raises(UserError, match=r"name of .* is not written in UTF-8: rename it"):
+        load(path, DataOptions(labels="tag_*"))
 
 
 @pytest.mark.parametrize(

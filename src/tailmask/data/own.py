@@ -112,6 +112,8 @@ def _read(path: Path, options: DataOptions, like: Rows | None) -> tuple[Rows, La
     suffix = path.suffix.lower()
     if not path.is_file():
         raise UserError(f"there is no file {path}")
+    if re.search("[\udc80-\udcff]", str(path)):  # what Python makes of bytes that are no UTF-8
+        raise UserError(f"the name of {path} is not written in UTF-8: rename it")
     if suffix in TABLES:
         from tailmask.data.tables import TableRows, read_table
 
