@@ -88,6 +88,8 @@ def _block(word: str, found: dict[str, Comparison]) -> Iterator[str]:
             return _differences(found, (RECOMMENDED,), ALL_MEASURES)
         case "held out":
             return _differences(comparisons(HERE / "held-out"), (RECOMMENDED,), ALL_MEASURES)
+        case "short training":
+            return _short_training()
         case "plm":
             return _differences(found, CARDS[word], (*MEASURES, SHIFTED_RANKING))
         case _:
@@ -154,6 +156,21 @@ def _single_label() -> Iterator[str]:
         yield table_line(
             f"`{method.name}`", *(_mean(comparison, method.name, PLAIN, each) for each in metrics)
         )
+
+
+def _short_training() -> Iterator[str]:
+    """What the larger steps of a short training do, a line for each set."""
+    usual = "plm:rate=0.1,adapt=rate,warmup=5"
+    measures: list[Measure] = [MEASURES[0], MEASURES[2], MEASURES[4], ("mAP", "ap", PLAIN, PLAIN)]
+    yield table_line("over `bce`: usual steps, larger ones", "epochs", *(label for label, *_ in measures))
+    yield table_line("---", *("---:" for _ in range(1 + len(measures))))
+    for name, comparison in comparisons(HERE / "short-training").items():
+        epochs = result("short-training", name)["settings"][0]["trained_epochs"]
+        cells = (
+            ", ".join(_difference(comparison, method, *how) for method in (usual, RECOMMENDED))
+            for how in (each[1:] for each in measures)
+        )
+        yield table_line(name, str(epochs), *cells)
 
 
 def _with(decision: Decision) -> str:
