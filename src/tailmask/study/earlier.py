@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tailmask.errors import UserError, listing
-from tailmask.files import slug
+from tailmask.study.plan import run_name
 from tailmask.study.request import Request
 from tailmask.training import Run
 from tailmask.training.config import differences
@@ -62,7 +62,7 @@ def can_be_kept(record: dict[str, Any]) -> bool:
 
 def is_gone(record: dict[str, Any], *, runs: Path) -> bool:
     """Whether the run on record is not in the folder `runs`, or not complete."""
-    return not Run(runs / record["setting"] / slug(f"{record['name']}_seed={record['seed']}")).is_complete
+    return not Run(runs / record["setting"] / run_name(record["name"], record["seed"])).is_complete
 
 
 def refuse_loss(path: Path, lost: Iterable[dict[str, Any]], *, runs: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tailmask.errors import UserError, listing
-from tailmask.files import slug
-from tailmask.study.plan import Setting
+from tailmask.study.plan import Setting, run_name
 from tailmask.training import Run
 from tailmask.training.config import determined_by, differences
 
@@ -67,4 +66,4 @@ def _can_stand_together(*runs: Run) -> bool:
 
 
 def _has_own_name(run: Run) -> bool:
-    return run.folder.name == slug(f"{run.config['name']}_seed={run.config['seed']}")
+    return run.folder.name == run_name(run.config["name"], run.config["seed"])

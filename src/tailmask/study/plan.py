@@ -19,7 +19,16 @@ from tailmask.method import WORDS, Method, parse
 from tailmask.training import RunConfig, configure
 from tailmask.training.config import Precision
 
-__all__ = ["PlannedRun", "Setting", "check_count", "distinct", "method_names", "plan_runs", "without_places"]
+__all__ = [
+    "PlannedRun",
+    "Setting",
+    "check_count",
+    "distinct",
+    "method_names",
+    "plan_runs",
+    "run_name",
+    "without_places",
+]
 
 # Places of the public sets, which nobody needs to know: their names are enough.
 _ROOTS = ("data_dir", "download")
@@ -192,10 +201,19 @@ def plan_runs(
     """
     methods = list(methods)
     return [
-        PlannedRun(setting, method, seed, folder / slug(f"{method}_seed={seed}"))
+        PlannedRun(setting, method, seed, folder / run_name(method, seed))
         for seed in seeds
         for method in methods
     ]
+
+
+def run_name(method: str, seed: int) -> str:
+    """What the folder of a run is called, among those of its setting.
+
+    >>> run_name("plm:rate=1", 0)
+    'plm_rate=1_seed=0'
+    """
+    return slug(f"{method}_seed={seed}")
 
 
 def method_names(methods: Iterable[str]) -> list[str]:
