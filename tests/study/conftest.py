@@ -1,11 +1,13 @@
-"""`reproduce` without training."""
+"""`reproduce` and `compare` without training."""
 
 from __future__ import annotations
 
 import pytest
+from fake_pool import FakePool
 from reproducing import REQUEST
 
-from tailmask.study import reproduce
+from tailmask import report
+from tailmask.study import comparing, reproduce
 from tailmask.study import reproduction as module
 
 
@@ -18,3 +20,12 @@ def make(tmp_path, monkeypatch):
         return reproduce(target, request, out=tmp_path / "out", runs=tmp_path / "runs", **settings)
 
     return make_result
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    pool = type("Pool", (FakePool,), {"made": []})
+    monkeypatch.setattr(comparing, "Pool", pool)
+    # The page has tests of its own, and takes a second or two to draw.
+    monkeypatch.setattr(report, "write_report", lambda runs, target, **_: target.write_text("<html>"))
+    return pool

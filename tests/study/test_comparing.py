@@ -7,73 +7,18 @@ import re
 import shutil
 from importlib import resources
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
-from synthetic import write_run
+from fake_pool import CLASSES
 
 from tailmask import report
 from tailmask.data import DataOptions
 from tailmask.errors import UserError
 from tailmask.study import compare, comparing, plan_comparison
-from tailmask.study.facts import DataFacts
 from tailmask.study.formats import STUDY
-from tailmask.study.plan import PlannedRun, Setting
-from tailmask.study.pool import Failure
+from tailmask.study.plan import Setting
 from tailmask.study.rarest import with_rarest
-from tailmask.study.tuning import RATES, TUNING_SEED
 from tailmask.training.lock import locked
-
-CLASSES = [f"class {number}" for number in range(8)]
-COUNTS = [800, 500, 300, 200, 100, 50, 30, 10]
-
-
-class FakePool:
-    """Makes up runs; those of a method in `failing` fail."""
-
-    failing: tuple[str, ...] = ()
-    has_validation = True
-    validation_f1 = staticmethod(lambda run: 0.5)
-    made: ClassVar[list[PlannedRun]]
-
-    def __init__(self, jobs, *, num_runs=None):
-        self.jobs = jobs
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def facts(self, settings):
-        facts = DataFacts({"name": "digits"}, tuple(CLASSES), False, self.has_validation)
-        return dict.fromkeys(settings, facts)
-
-    def check(self, runs):
-        pass
-
-    def make(self, runs, listener=None):
-        failures = []
-        for run in runs:
-            if run.method in self.failing:
-                failures.append(Failure(run, "the loss became NaN"))
-            elif not (run.folder / "metrics.json").exists():
-                self.made.append(run)
-                strength = 3.0 if run.method.startswith("plm") else 1.5
-                score = self.validation_f1(run)
-                write_run(
-                    run, classes=CLASSES, train_positives=COUNTS, strength=strength, validation_f1=score
-                )
-        return failures
-
-
-@pytest.fixture
-def pool(monkeypatch):
-    pool = type("Pool", (FakePool,), {"made": []})
-    monkeypatch.setattr(comparing, "Pool", pool)
-    # The page has tests of its own, and takes a second or two to draw.
-    monkeypatch.setattr(report, "write_report", lambda runs, target, **_: target.write_text("<html>"))
-    return pool
 
 
 def test_the_study_holds_tables_figures_and_files(pool, tmp_path):
@@ -298,65 +243,3 @@ def test_nothing_is_compared_without_the_baseline(pool, tmp_path):
     assert study.tables() == {"rows": [], "differences": [], "class_gains": []}
     assert study.figures() == {}
     assert not study.report_path.exists()
-
-
-def rate_of(run):
-    return run.config.method.masking.rate
-
-
-def test_the_rate_is_chosen_on_validation_with_a_seed_of_its_own(pool, tmp_path):
-    # On the test set the made-up runs of all rates are equally good: only validation tells them apart.
-    pool.validation_f1 = staticmethod(lambda run: 0.9 if run.method.startswith("plm:rate=0.3") else 0.2)
-    study = compare(methods=["bce", "plm", "plm:rate=0.05"], seeds=2, out=tmp_path / "study", tune="rate")
-    assert [method.name for method in study.comparison.methods] == ["bce", "plm:rate=0.3", "plm:rate=0.05"]
-    assert [(trial.rate, trial.chosen) for trial in study.trials] == [(rate, rate == 0.3) for rate in RATES]
-    tries = [run for run in pool.made if run.folder.parent.name == "tuning"]
-    assert [rate_of(run) for run in tries] == list(RATES)
-    assert {run.seed for run in tries} == {TUNING_SEED}
-    assert TUNING_SEED not in {run.config["seed"] for run in study.runs}
-    content = json.loads((tmp_path / "study" / "comparison.json").read_text())
-    assert [trial["validation_f1"] for trial in content["trials"]] == [0.2, 0.2, 0.2, 0.2, 0.9, 0.2]
-    assert "| plm | 0.3 | 90.00 | yes |" in (tmp_path / "study" / "comparison.md").read_text()
-
-
-def test_tries_stay_on_record_when_the_study_grows(pool, tmp_path):
-    folder = tmp_path / "study"
-    tuned = compare(methods=["bce", "plm"], seeds=1, out=folder, tune="rate")
-    assert compare(methods=["bce", "asl"], seeds=1, out=folder).trials == tuned.trials
-    again = compare(methods=["bce", "plm", "plm+asl"], seeds=1, out=folder, tune="rate")
-    assert [trial.method for trial in again.trials] == ["plm"] * len(RATES) + ["plm+asl"] * len(RATES)
-
-
-def test_a_rate_that_is_chosen_and_also_named_is_one_method(pool, tmp_path):
-    pool.validation_f1 = staticmethod(lambda run: 0.9 if run.method.startswith("plm:rate=0.3") else 0.2)
-    study = compare(methods=["bce", "plm", "plm:rate=0.3"], seeds=1, out=tmp_path / "study", tune="rate")
-    assert [method.name for method in study.comparison.methods] == ["bce", "plm:rate=0.3"]
-
-
-def test_a_rate_that_fails_is_on_record_and_not_chosen(pool, tmp_path):
-    pool.failing = ("plm:rate=1",)
-    pool.validation_f1 = staticmethod(lambda run: 0.4)
-    study = compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study", tune="rate")
-    assert study.trials[-1].validation_f1 is None
-    assert study.trials[0].chosen, "of equal ones the lowest"
-    pool.failing = tuple(f"plm:rate={rate:g}" for rate in RATES)
-    with pytest.raises(UserError, match="no λ could be tried for plm: the loss became NaN"):
-        compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "other", tune="rate")
-
-
-def test_no_rate_is_tried_twice_where_a_budget_raises_low_ones(pool, tmp_path):
-    study = compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study", tune="rate", budget=0.1)
-    assert [trial.rate for trial in study.trials] == [0.03, 0.1, 0.3, 1.0]
-    assert [trial.resolved for trial in study.trials] == [
-        "plm:rate=0.03",
-        "plm:rate=0.1",
-        "plm:rate=0.3",
-        "plm:rate=1",
-    ]
-
-
-def test_tuning_needs_a_validation_split(pool, tmp_path):
-    pool.has_validation = False
-    with pytest.raises(UserError, match="--tune needs a validation split"):
-        compare(methods=["bce", "plm"], seeds=1, out=tmp_path / "study", tune="rate")
-    assert not (tmp_path / "study").exists()
