@@ -186,7 +186,7 @@ def test_stops_early_and_keeps_the_best_epoch():
 
 @pytest.mark.parametrize("options", [{}, {"adapt": "rate", "rate": 0.1}])
 def test_the_ratios_are_those_of_the_best_epoch_too(options, monkeypatch):
-    monkeypatch.setattr("tailmask.integrations.sklearn._USUAL_EPOCHS", 1)  # so that no length is short
+    monkeypatch.setattr("tailmask.masking.ratios.read_warmup", lambda *_: 5)  # whatever the length
     X, Y = make_data()
     shared = {"early_stopping": True, "learning_rate": 0.05, "validation_fraction": 0.3} | options
     model = quick(max_epochs=200, n_iter_no_change=8, **shared).fit(X, Y)
@@ -209,14 +209,22 @@ def test_rate_adaptation_follows_the_held_out_rows():
     model = quick(adapt="rate", rate=0.1, max_epochs=60, validation_fraction=0.3).fit(X, Y)
     assert not model.criterion_.record
     moved = np.abs(np.diff(np.log(model.ratio_curve_), axis=0)).max(axis=1) > 0
-    assert moved[:7].tolist() == [False] * 5 + [True] * 2  # five epochs of warm-up
+    assert not moved[:30].any()
+    assert moved[30:].all()
+
+
+def test_early_stopping_waits_for_the_ratios_to_move():
+    X, Y = make_data()
+    options = {"early_stopping": True, "n_iter_no_change": 2, "max_epochs": 100, "learning_rate": 0.05}
+    assert quick(**options).fit(X, Y).n_iter_ < 50
+    assert quick(adapt="rate", **options).fit(X, Y).n_iter_ > 52
 
 
 @pytest.mark.parametrize(
     ("max_epochs", "rate", "expected"),
-    [(100, None, (0.1, 5)), (30, None, (0.2, 2)), (4, None, (0.5, 1)), (4, 0.3, (0.3, 1))],
+    [(100, None, (0.18, 50)), (30, None, (0.5, 15)), (4, None, (0.5, 2)), (4, 0.3, (0.3, 2))],
 )
-def test_rate_adaptation_fits_itself_to_a_short_training(max_epochs, rate, expected):
+def test_rate_adaptation_fits_itself_to_the_length_of_training(max_epochs, rate, expected):
     X, Y = make_data(60)
     model = quick(adapt="rate", rate=rate, max_epochs=max_epochs).fit(X, Y)
     assert (model.criterion_.rate, model.criterion_.warmup) == expected

@@ -219,6 +219,8 @@ class TestConstruction:
             ({"warmup": -3}, "warmup must be a whole number of 0 or more, got -3"),
             ({"warmup": 2.5}, "warmup must be a whole number of 0 or more, got 2.5"),
             ({"warmup": "2"}, "warmup must be a whole number of 0 or more, got '2'"),
+            ({"epochs": 0}, "epochs must be a whole number of 1 or more, got 0"),
+            ({"epochs": 7.5}, "epochs must be a whole number of 1 or more, got 7.5"),
             ({"classes": "abc"}, "classes must be a list of 3 names, got 'abc'"),
             ({"classes": 3}, "classes must be a list of 3 names, got 3"),
             ({"classes": ["a", "b"]}, "classes must name 3 classes, got 2 names"),

@@ -112,6 +112,17 @@ class TestStatistics:
         assert gaps[0].abs().max() > 0.1
         torch.testing.assert_close(gaps[1], torch.cat([gaps[0], torch.zeros(1)]))
 
+    def test_the_update_by_rates_fits_itself_to_the_number_of_epochs(self, targets):
+        def fitted(**options):
+            criterion = PartialLabelMasking.from_targets(targets, **options)
+            return criterion.rate, criterion.warmup
+
+        assert fitted(adapt="rate") == (0.1, 5)
+        assert fitted(adapt="rate", epochs=10) == (0.5, 5)
+        assert fitted(adapt="rate", epochs=60) == (0.3, 30)
+        assert fitted(adapt="rate", epochs=60, rate=0.05, warmup=2) == (0.05, 2)
+        assert fitted(epochs=60) == (0.01, 0), "the paper's update has no say in it"
+
     def test_warmup_leaves_the_first_ratios(self, targets):
         criterion = PartialLabelMasking.from_targets(targets, warmup=2, rate=1.0)
         for epoch in range(3):

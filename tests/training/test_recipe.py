@@ -112,19 +112,19 @@ def test_schedule_stretches_as_a_whole() -> None:
     assert (schedule.batch_size, schedule.factors) == (128, (0.1, 0.01))
 
 
-@pytest.mark.parametrize("length", [{"budget": 0.25}, {"epochs": 15}])
-def test_the_update_by_rates_settles_in_a_shorter_training_too(length: dict[str, float]) -> None:
+def test_the_update_by_rates_begins_halfway_and_has_time_to_settle() -> None:
     def masking(method: str, **length: float) -> tuple[float | None, int | None]:
         found = configure("yeast.arff", method, **length).method.masking
         return found.rate, found.warmup
 
-    assert masking("plm:adapt=rate") == (None, None), "at the recipe's length the defaults are the loss's own"
-    assert masking("plm:adapt=rate", **length) == (pytest.approx(0.4), 1)
-    assert masking("plm:adapt=rate+asl", **length) == (pytest.approx(0.4), 1)
-    assert masking("plm:adapt=rate,rate=0.02", **length) == (0.02, 1), "what is named stays"
-    assert masking("plm:adapt=rate,warmup=3", **length) == (pytest.approx(0.4), 3)
-    assert masking("plm:adapt=rate", epochs=2) == (0.5, 1), "no step is larger"
-    assert masking("plm:adapt=rate", epochs=120) == (None, None)
+    assert masking("plm:adapt=rate") == masking("plm:adapt=rate+asl") == (0.3, 30)
+    assert masking("plm:adapt=rate", budget=0.25) == masking("plm:adapt=rate", epochs=15) == (0.5, 7)
+    assert masking("plm:adapt=rate", epochs=120) == (0.15, 60)
+    assert masking("plm:adapt=rate", epochs=1) == (0.5, 1)
+    assert masking("plm:adapt=rate,rate=0.02", epochs=15) == (0.02, 7), "what is named stays"
+    assert masking("plm:adapt=rate,warmup=0", epochs=15) == (0.5, 0)
+    recorded = configure("yeast.arff", "plm:adapt=rate").to_json()["method"]
+    assert recorded == "plm:rate=0.3,adapt=rate,warmup=30"
 
 
 def test_budget_keeps_lambda_times_epochs_where_lambda_is_small() -> None:

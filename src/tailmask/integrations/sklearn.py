@@ -16,7 +16,6 @@ from tailmask.integrations.tabular.network import Perceptron
 from tailmask.integrations.tabular.options import LOSSES, check_options, hidden_sizes, is_tuned
 from tailmask.integrations.tabular.training import Rows, Training, as_counts
 from tailmask.masking import PartialLabelMasking
-from tailmask.masking.options import settle_in_time
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -28,9 +27,6 @@ except ModuleNotFoundError:
     raise  # where it is something else that is missing
 
 __all__ = ["PLMClassifier"]
-
-# Those of the recipe for tables; a fit with fewer is a short one.
-_USUAL_EPOCHS = 60
 
 
 class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -49,11 +45,11 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
            [0, 1]])
 
     Args:
-        rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and 0.1 for `adapt="rate"`.
+        rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and for `adapt="rate"` 18 over
+            `max_epochs`, at most 0.5.
         loss: "bce", "focal", "asl", "hill", "db", or an elementwise loss (logits, targets) → (N, C).
         adapt: As in `PartialLabelMasking`; "rate" takes its statistics from a part of the data that is held
-            out. With fewer than 60 epochs its warm-up shrinks, and λ grows unless it is given, so that the
-            ratios have time to settle.
+            out, and leaves the ratios as they are for the first half of `max_epochs`.
         initial_ratio: As in `PartialLabelMasking`.
         ratio_range: As in `PartialLabelMasking`.
         expected: As in `PartialLabelMasking`.
@@ -65,7 +61,8 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         thresholds: Probability from which on a label is predicted, or "tuned": fitted for F1 on a part of the
             data that is held out. For multi-label targets, and for the second of two classes.
         early_stopping: Hold out a part of the data, stop when its mean F1 over classes has not risen for
-            `n_iter_no_change` epochs, and take the best epoch's weights and ratios.
+            `n_iter_no_change` epochs (in which the ratios could move), and take the best epoch's weights and
+            ratios.
         validation_fraction: Share of the data that is held out where something needs it.
         n_iter_no_change: Patience of `early_stopping`, in epochs.
         random_state: Seed of the initial weights, the order of the samples, the masks and the held-out part.
@@ -222,19 +219,15 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _begin(self, rows: Rows, generator: torch.Generator) -> Training:
         label_weights = rows.label_weights()
         counts = as_counts(label_weights)
-        rate, warmup = self.rate, None
-        if self.adapt == "rate":
-            settling_rate, warmup = settle_in_time(_USUAL_EPOCHS / self.max_epochs)
-            rate = settling_rate if rate is None else rate
         loss = LOSSES[self.loss](counts) if isinstance(self.loss, str) else self.loss
         self.criterion_ = PartialLabelMasking(
             counts,
             loss=loss,
-            rate=rate,
+            rate=self.rate,
             adapt=self.adapt,
             initial_ratio=self.initial_ratio,
             ratio_range=self.ratio_range,
-            warmup=warmup,
+            epochs=self.max_epochs,
             record=self.adapt != "rate",
             expected=self.expected,
             generator=generator,

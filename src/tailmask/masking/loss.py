@@ -42,7 +42,7 @@ class PartialLabelMasking(AdaptiveRatio):
         class_counts: Negatives and positives of each class in the training data, shape (2, C). Mostly made by
             `from_targets` or `from_counts`.
         loss: Elementwise loss, (logits, targets) → (N, C) without a reduction; None is binary cross-entropy.
-        rate: λ of Eq. 7; None is 0.01, and 0.1 for `adapt="rate"`.
+        rate: λ of Eq. 7; None is 0.01, and for `adapt="rate"` 18 / `epochs`, at most 0.5 (0.1 without them).
         adapt: What moves the ratios: "divergence" is the paper's; "rate" matches predicted to true shares of
             positives and comes to rest, best on held-out data (`record=False` and `update`); or a function of
             the counts (2, C, num_bins) that gives each class's gap (C,). "divergence" compares classes: of
@@ -51,7 +51,9 @@ class PartialLabelMasking(AdaptiveRatio):
         initial_ratio: "class" (the data's own ratios), their "mean", "min" or "max", or numbers (C,).
         ratio_range: Lowest and highest target ratio, from the first batch on: a class whose own ratio lies
             outside is masked before any `step`. The paper uses (0, 1) on MSCOCO.
-        warmup: How many of the first steps leave the ratios; None is 0, and 5 for `adapt="rate"`.
+        warmup: How many of the first steps leave the ratios; None is 0, and for `adapt="rate"` half of
+            `epochs` (5 without them).
+        epochs: How many epochs training has, for `adapt="rate"`; with None it is not known.
         classes: Names of the classes, for warnings; None numbers them.
         record: Whether `forward` records statistics; False leaves that to `update`.
         expected: Weigh labels by their keep probability instead of drawing: the same loss in the mean,
@@ -73,6 +75,7 @@ class PartialLabelMasking(AdaptiveRatio):
         initial_ratio: Literal["class", "mean", "min", "max"] | Tensor | Sequence[float] = "class",
         ratio_range: tuple[float, float] | None = None,
         warmup: int | None = None,
+        epochs: int | None = None,
         classes: Sequence[str] | None = None,
         record: bool = True,
         expected: bool = False,
@@ -88,6 +91,7 @@ class PartialLabelMasking(AdaptiveRatio):
             initial_ratio=initial_ratio,
             ratio_range=ratio_range,
             warmup=warmup,
+            epochs=epochs,
             classes=classes,
         )
         check_reduction(reduction)

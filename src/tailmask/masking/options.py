@@ -18,20 +18,24 @@ __all__ = [
     "GAPS",
     "Gap",
     "check_adapt",
+    "check_epochs",
     "read_bins",
     "read_classes",
     "read_initial_ratio",
     "read_range",
     "read_rate",
     "read_warmup",
-    "settle_in_time",
 ]
 
 Gap = Callable[[Tensor], Tensor]  # counts (2, C, num_bins) → D_c (C,)
 
 GAPS: dict[str, Gap] = {"divergence": functional.divergence_gap, "rate": functional.rate_gap}
 
-# Larger steps towards the fixed point of the update by rates would overshoot it.
+# Where the length of training is known, the update by rates leaves the ratios for the first half of it, so
+# that the network learns from all labels, and in the second half can move their logarithms so far in all.
+_WAY = 9.0
+
+# Larger steps towards its fixed point would overshoot it.
 _LARGEST_STEP = 0.5
 
 _INITIAL_RATIOS = ("class", "mean", "min", "max")
@@ -46,44 +50,46 @@ def check_adapt(adapt: Any) -> None:
         raise ValueError(f"adapt is not {adapt!r}: {nearest(str(adapt), GAPS)}, or pass a function")
 
 
-def read_rate(rate: Any, adapt: Any) -> float:
-    """λ of Eq. 7, by default the update's own.
+def check_epochs(epochs: Any) -> None:
+    """Refuse what is no length of a training.
+
+    >>> check_epochs(60)
+    """
+    if epochs is not None and (not isinstance(epochs, Integral) or epochs < 1):
+        raise ValueError(f"epochs must be a whole number of 1 or more, got {epochs!r}")
+
+
+def read_rate(rate: Any, adapt: Any, epochs: int | None = None) -> float:
+    """λ of Eq. 7, by default the update's own, which for `adapt="rate"` depends on the number of epochs.
 
     >>> read_rate(None, "divergence"), read_rate(None, "rate"), read_rate(torch.tensor(0.5), "rate")
     (0.01, 0.1, 0.5)
+    >>> [read_rate(None, "rate", epochs) for epochs in (10, 60, 90)]
+    [0.5, 0.3, 0.2]
     """
     if rate is None:
-        return 0.1 if adapt == "rate" else 0.01
+        if adapt != "rate":
+            return 0.01
+        return 0.1 if epochs is None else min(_LARGEST_STEP, float(f"{2 * _WAY / epochs:.6g}"))
     number = _number(rate)
     if not 0 <= number < math.inf:
         raise ValueError(f"rate must be 0 or more and finite, got {rate!r}")
     return number
 
 
-def read_warmup(warmup: Any, adapt: Any) -> int:
+def read_warmup(warmup: Any, adapt: Any, epochs: int | None = None) -> int:
     """How many of the first steps leave the ratios, by default the update's own number.
 
-    >>> read_warmup(None, "divergence"), read_warmup(None, "rate")
-    (0, 5)
+    >>> read_warmup(None, "divergence"), read_warmup(None, "rate"), read_warmup(None, "rate", epochs=60)
+    (0, 5, 30)
     """
     if warmup is None:
-        return 5 if adapt == "rate" else 0
+        if adapt != "rate":
+            return 0
+        return 5 if epochs is None else max(1, epochs // 2)
     if not isinstance(warmup, Integral) or warmup < 0:
         raise ValueError(f"warmup must be a whole number of 0 or more, got {warmup!r}")
     return int(warmup)
-
-
-def settle_in_time(shortening: float) -> tuple[float, int]:
-    """λ and warm-up of `adapt="rate"` for training this many times shorter than usual.
-
-    The ratios can then move as far as in a training of the usual length, unless it is very short.
-
-    >>> settle_in_time(1.0), settle_in_time(2.0), settle_in_time(20.0)
-    ((0.1, 5), (0.2, 2), (0.5, 1))
-    """
-    shortening = max(1.0, shortening)
-    rate = min(_LARGEST_STEP, float(f"{read_rate(None, 'rate') * shortening:.6g}"))
-    return rate, max(1, round(read_warmup(None, "rate") / shortening))
 
 
 def read_bins(num_bins: Any, adapt: Any) -> int:

@@ -17,6 +17,7 @@ from tailmask.masking.options import (
     GAPS,
     Gap,
     check_adapt,
+    check_epochs,
     read_bins,
     read_classes,
     read_initial_ratio,
@@ -63,15 +64,17 @@ class AdaptiveRatio(OutputStatistics):
         initial_ratio: Literal["class", "mean", "min", "max"] | Tensor | Sequence[float],
         ratio_range: tuple[float, float] | None,
         warmup: int | None,
+        epochs: int | None,
         classes: Sequence[str] | None,
     ) -> None:
         class_counts = check_counts(class_counts)
         num_classes, device = class_counts.shape[1], class_counts.device
         check_adapt(adapt)
+        check_epochs(epochs)
         super().__init__(num_classes, read_bins(num_bins, adapt), device=device)
         self.adapt = adapt
-        self.rate = read_rate(rate, adapt)
-        self.warmup = read_warmup(warmup, adapt)
+        self.rate = read_rate(rate, adapt, epochs)
+        self.warmup = read_warmup(warmup, adapt, epochs)
         self.ratio_range = read_range(ratio_range)
         self.classes = read_classes(classes, num_classes)
         self.initial_ratio = initial_ratio

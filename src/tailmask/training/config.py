@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from tailmask.data import NAMED, DataOptions
 from tailmask.errors import UserError
-from tailmask.masking.options import read_rate, settle_in_time
+from tailmask.masking.options import read_rate, read_warmup
 from tailmask.method import Method, parse
 from tailmask.method.parts import Masking
 from tailmask.training.fields import to_mapping
@@ -97,9 +97,8 @@ def configure(
         seed: Seed of the weights, the order, the augmentation and the masks.
         budget: Share of the recipe's epochs to train for; its schedule shrinks along, and where λ is 0.01 or
             less it grows, so that λ · epochs stays.
-        epochs: Number of epochs, in place of a budget: the schedule stretches along, λ stays. (The update by
-            rates has a λ and a warm-up of its own; unless they are named, both fit themselves to a shorter
-            training, by a budget or by epochs.)
+        epochs: Number of epochs, in place of a budget: the schedule stretches along, λ stays. (The λ and the
+            warm-up of the update by rates, unless they are named, always follow from the number of epochs.)
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         options: Choices about the data.
         precision: "32", or "bf16" for mixed precision.
@@ -126,7 +125,8 @@ def configure(
     chosen = dataclasses.replace(chosen, schedule=chosen.schedule.stretched(scaled))
     resolved = asked.with_defaults(chosen.method)
     if resolved.masking is not None:
-        masking = _fitted_to_length(resolved.masking, length / scaled, is_budget=budget != 1.0)
+        shortening = length / scaled if budget != 1.0 else 1.0
+        masking = _fitted_to_length(resolved.masking, scaled, shortening)
         resolved = dataclasses.replace(resolved, masking=masking)
     remake = None
     if recipe is None and data not in NAMED:
@@ -219,27 +219,12 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _fitted_to_length(masking: Masking, shortening: float, *, is_budget: bool) -> Masking:
-    """The masking for training `shortening` times as short as the recipe's."""
+def _fitted_to_length(masking: Masking, epochs: int, shortening: float) -> Masking:
+    """The masking for so many epochs, `shortening` times fewer than the recipe's by a budget."""
     if masking.adapt == "rate":
-        return _settling_in_time(masking, shortening)
-    return _drifting_as_far(masking, shortening) if is_budget else masking
-
-
-def _drifting_as_far(masking: Masking, shortening: float) -> Masking:
+        rate = read_rate(masking.rate, "rate", epochs)
+        return dataclasses.replace(masking, rate=rate, warmup=read_warmup(masking.warmup, "rate", epochs))
     rate = read_rate(masking.rate, "divergence")
-    if rate > SLOW_RATE:
+    if shortening == 1 or rate > SLOW_RATE:
         return masking
     return dataclasses.replace(masking, rate=float(f"{rate * shortening:.6g}"))
-
-
-def _settling_in_time(masking: Masking, shortening: float) -> Masking:
-    """The update by rates, with what is not named chosen so that ratios can move as far in fewer epochs."""
-    if shortening <= 1:
-        return masking
-    rate, warmup = settle_in_time(shortening)
-    return dataclasses.replace(
-        masking,
-        rate=rate if masking.rate is None else masking.rate,
-        warmup=warmup if masking.warmup is None else masking.warmup,
-    )

@@ -134,7 +134,8 @@ class Training:
     def run(self, rows: Rows, held: Rows | None, *, max_epochs: int, patience: int | None) -> None:
         """Train until the score on what is held out has not risen for `patience` epochs, if that is given.
 
-        The weights are then those of the best epoch, and so are the ratios, which belong to them.
+        Those of the warm-up don't count: the ratios, which are to raise it, have not moved yet. The weights
+        are then those of the best epoch, and so are the ratios, which belong to them.
         """
         both = nn.ModuleList([self.network, self.criterion])
         best = (-1.0, -1.0)
@@ -148,7 +149,7 @@ class Training:
             if score > best:
                 best, best_epoch = score, epoch
                 state = copy.deepcopy(both.state_dict())
-            elif epoch - best_epoch >= patience:
+            elif epoch - max(best_epoch, self.criterion.warmup) >= patience:
                 break
         if state:
             both.load_state_dict(state)
