@@ -33,10 +33,10 @@ torch.manual_seed(rank)  # other masks on each rank; DDP makes the weights equal
 network = nn.Sequential(nn.Flatten(), nn.Linear(144, 256), nn.ReLU(), nn.Linear(256, 10))
 model = DistributedDataParallel(network)
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-few_epochs = {"rate": 0.5, "warmup": 1}
-criterion = PartialLabelMasking.from_targets(targets, adapt="rate", record=False, **few_epochs)  # all targets
+epochs = 12
+criterion = PartialLabelMasking.from_targets(targets, adapt="rate", epochs=epochs, record=False)
 
-for epoch in range(12):
+for epoch in range(epochs):
     sampler.set_epoch(epoch)
     for batch, labels in loader:
         criterion(model(batch), labels).backward()

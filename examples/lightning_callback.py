@@ -44,7 +44,7 @@ class Classifier(pl.LightningModule):
 
 for name in ("BCE", "PLM"):
     pl.seed_everything(0)
-    masking = PartialLabelMasking.from_targets(train.tensors[1], adapt="rate")
+    masking = PartialLabelMasking.from_targets(train.tensors[1], adapt="rate", epochs=20)
     callbacks = [PLMCallback(statistics="validation")] if name == "PLM" else []
     module = Classifier(masking if name == "PLM" else nn.BCEWithLogitsLoss())
     quiet = dict.fromkeys(

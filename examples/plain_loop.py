@@ -20,6 +20,8 @@ inputs, targets = digits.train.batch(torch.arange(len(digits.train)))  # (3216, 
 held_out_inputs, held_out_targets = digits.validation.batch(torch.arange(len(digits.validation)))
 test_inputs, test_targets = digits.test.batch(torch.arange(len(digits.test)))
 
+EPOCHS = 30
+
 
 def train(criterion: nn.Module) -> list[Tensor]:
     """F1 of each class on the test set after training with the criterion: at 0.5, and at tuned thresholds."""
@@ -27,7 +29,7 @@ def train(criterion: nn.Module) -> list[Tensor]:
     model = nn.Sequential(nn.Flatten(), nn.Linear(144, 256), nn.ReLU(), nn.Linear(256, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     loader = DataLoader(TensorDataset(inputs, targets), batch_size=64, shuffle=True)
-    for _ in range(30):
+    for _ in range(EPOCHS):
         model.train()
         for batch, labels in loader:
             loss = criterion(model(batch), labels)  # masks
@@ -45,7 +47,7 @@ def train(criterion: nn.Module) -> list[Tensor]:
 
 
 bce = train(nn.BCEWithLogitsLoss())
-plm = train(PartialLabelMasking.from_targets(targets, adapt="rate", record=False))
+plm = train(PartialLabelMasking.from_targets(targets, adapt="rate", epochs=EPOCHS, record=False))
 
 print("F1 on the test set            BCE     BCE, tuned            PLM     PLM, tuned")
 print("digit  training images     at 0.5     thresholds         at 0.5     thresholds")

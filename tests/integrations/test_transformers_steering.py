@@ -121,11 +121,11 @@ def test_statistics_has_two_choices():
 
 def test_says_where_training_ends_before_anything_is_masked(tmp_path):
     options = {"eval_strategy": "epoch", "statistics": "validation"}
-    with pytest.warns(UserWarning, match=r"has 3 epochs to go, so nothing is masked: .* rate=0\.5, warmup=1"):
+    with pytest.warns(UserWarning, match=r"3 epochs to go, so nothing is masked: .* with epochs=3$"):
         make_trainer(tmp_path, make_criterion(adapt="rate"), **options).train()
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*nothing is masked")
-        make_trainer(tmp_path, make_criterion(adapt="rate", warmup=1), **options).train()
+        make_trainer(tmp_path, make_criterion(adapt="rate", epochs=3), **options).train()
 
 
 @pytest.mark.parametrize("strategy", ["steps", "epoch"])  # before the step of the second epoch, or after it
