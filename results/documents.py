@@ -89,8 +89,8 @@ def _block(word: str, found: dict[str, Comparison]) -> Iterator[str]:
             return _differences(found, (RECOMMENDED,), ALL_MEASURES)
         case "held out":
             return _differences(comparisons(HERE / "held-out"), (RECOMMENDED,), ALL_MEASURES)
-        case "short training":
-            return _short_training()
+        case "halfway":
+            return _halfway()
         case "plm":
             return _differences(found, CARDS[word], (*MEASURES, SHIFTED_RANKING))
         case _:
@@ -159,16 +159,16 @@ def _single_label() -> Iterator[str]:
         )
 
 
-def _short_training() -> Iterator[str]:
-    """What the larger steps of a short training do, a line for each set."""
-    usual = "plm:rate=0.1,adapt=rate,warmup=5"
-    measures = (*MEASURES[::2], MEAN_PRECISION)
-    yield table_line("over `bce`: usual steps, larger ones", "epochs", *(label for label, *_ in measures))
+def _halfway() -> Iterator[str]:
+    """What it changes that ratios first move halfway through training, a line for each set."""
+    methods = (f"{RECOMMENDED},warmup=1", RECOMMENDED)
+    measures = (*MEASURES, MEAN_PRECISION)
+    yield table_line("over `bce`: at once, from halfway", "epochs", *(label for label, *_ in measures))
     yield table_line("---", *("---:" for _ in range(1 + len(measures))))
-    for name, comparison in comparisons(HERE / "short-training").items():
-        epochs = result("short-training", name)["settings"][0]["trained_epochs"]
+    for name, comparison in comparisons(HERE / "halfway").items():
+        epochs = result("halfway", name)["settings"][0]["trained_epochs"]
         cells = (
-            ", ".join(_difference(comparison, method, *how) for method in (usual, RECOMMENDED))
+            ", ".join(_difference(comparison, method, *how) for method in methods)
             for how in (each[1:] for each in measures)
         )
         yield table_line(name, str(epochs), *cells)
