@@ -19,6 +19,8 @@ inputs, targets = digits.train.batch(torch.arange(len(digits.train)))
 held_out_inputs, held_out_targets = digits.validation.batch(torch.arange(len(digits.validation)))
 test_inputs, test_targets = digits.test.batch(torch.arange(len(digits.test)))
 
+EPOCHS = 20
+
 
 def poly1(logits: Tensor, targets: Tensor, epsilon: float = 1.0) -> Tensor:
     cross_entropy = F.binary_cross_entropy_with_logits(logits, targets, reduction="none")
@@ -30,7 +32,7 @@ def train(criterion: PartialLabelMasking) -> float:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(144, 256), nn.ReLU(), nn.Linear(256, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for _ in range(20):
+    for _ in range(EPOCHS):
         for index in torch.randperm(len(inputs)).split(64):
             criterion(model(inputs[index]), targets[index]).backward()
             optimizer.step()
@@ -42,7 +44,7 @@ def train(criterion: PartialLabelMasking) -> float:
         return evaluate(model(test_inputs), test_targets).summary["f1"]
 
 
-options = {"loss": poly1, "adapt": "rate", "record": False}  # record: only `update` does
+options = {"loss": poly1, "adapt": "rate", "epochs": EPOCHS, "record": False}  # record: only `update` does
 alone = train(PartialLabelMasking.from_targets(targets, rate=0.0, **options))  # masks nothing
 inside = train(PartialLabelMasking.from_targets(targets, **options))
 print(f"mean F1 with Poly-1 alone {alone:.3f}, inside PLM {inside:.3f}")

@@ -3,7 +3,7 @@
     python examples/hf_trainer.py [train.tsv]
 
 The file is in GoEmotions' format, a text, its labels' numbers and an id, with tabs between. Without one,
-texts are made up. BERT is tiny, its weights random. PLM is in the form that we recommend for few epochs.
+texts are made up. BERT is tiny, its weights random. PLM is in the form that we recommend.
 """
 
 import sys
@@ -51,7 +51,7 @@ for name, rate in {"BCE": 0.0, "PLM": None}.items():  # at a rate of 0, nothing 
     transformers.set_seed(0)
     model = transformers.BertForSequenceClassification(config)
     criterion = PartialLabelMasking.from_targets(targets[train], adapt="rate", rate=rate, epochs=8)
-    callback = PLMTrainerCallback(criterion, statistics="validation")  # each evaluation moves the ratios
+    callback = PLMTrainerCallback(criterion, statistics="validation")  # evaluations move the ratios
     plm = {"compute_loss_func": plm_loss(criterion), "callbacks": [callback], "processing_class": tokenizer}
     trainer = transformers.Trainer(model, arguments, None, rows[train], rows[held_out], **plm)
     trainer.train()

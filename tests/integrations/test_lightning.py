@@ -299,3 +299,4 @@ def test_counts_the_epochs_that_a_resumed_training_has_left(package, tmp_path, w
     said = [str(each.message) for each in caught if "nothing is masked" in str(each.message)]
     assert len(said) == warns
     assert all("training has 4 epochs to go" in each for each in said)
+    assert all(each.endswith("with epochs=6 and no warmup") for each in said), "of which two are over"

@@ -186,7 +186,8 @@ def test_stops_early_and_keeps_the_best_epoch():
 
 @pytest.mark.parametrize("options", [{}, {"adapt": "rate", "rate": 0.1}])
 def test_the_ratios_are_those_of_the_best_epoch_too(options, monkeypatch):
-    monkeypatch.setattr("tailmask.masking.ratios.read_warmup", lambda *_: 5)  # whatever the length
+    if options:  # whatever the length
+        monkeypatch.setattr("tailmask.masking.ratios.read_warmup", lambda *_: 5)
     X, Y = make_data()
     shared = {"early_stopping": True, "learning_rate": 0.05, "validation_fraction": 0.3} | options
     model = quick(max_epochs=200, n_iter_no_change=8, **shared).fit(X, Y)
@@ -216,8 +217,11 @@ def test_rate_adaptation_follows_the_held_out_rows():
 def test_early_stopping_waits_for_the_ratios_to_move():
     X, Y = make_data()
     options = {"early_stopping": True, "n_iter_no_change": 2, "max_epochs": 100, "learning_rate": 0.05}
-    assert quick(**options).fit(X, Y).n_iter_ < 50
-    assert quick(adapt="rate", **options).fit(X, Y).n_iter_ > 52
+    assert quick(**options).fit(X, Y).n_iter_ < 30
+    waiting = quick(adapt="rate", rate=None, **options).fit(X, Y)
+    assert (waiting.criterion_.rate, waiting.criterion_.warmup) == (0.3, 30), "it may end long before 100"
+    assert waiting.n_iter_ > 32
+    assert quick(adapt="rate", rate=0.0, **options).fit(X, Y).n_iter_ < 30, "no ratio to wait for"
 
 
 @pytest.mark.parametrize(

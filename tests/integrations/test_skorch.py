@@ -137,3 +137,10 @@ def test_what_skorch_holds_out_moves_the_ratios():
             criterion.update(net.module_(torch.from_numpy(inputs[64:])), torch.from_numpy(1 - targets[64:]))
         criterion.step()
     torch.testing.assert_close(net.criterion_.target_ratio, criterion.target_ratio)
+
+
+def test_the_criterion_is_told_the_epochs():
+    net = make_net(criterion__rate=0.05)
+    net.set_params(criterion__adapt="rate", criterion__epochs=8, criterion__rate=None, max_epochs=8)
+    net.fit(*make_data())
+    assert (net.criterion_.rate, net.criterion_.warmup) == (0.5, 4)

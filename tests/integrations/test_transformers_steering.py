@@ -121,7 +121,9 @@ def test_statistics_has_two_choices():
 
 def test_says_where_training_ends_before_anything_is_masked(tmp_path):
     options = {"eval_strategy": "epoch", "statistics": "validation"}
-    with pytest.warns(UserWarning, match=r"3 epochs to go, so nothing is masked: .* with epochs=3$"):
+    with pytest.warns(
+        UserWarning, match=r"3 epochs to go, so nothing is masked: .* with epochs=3 and no warmup$"
+    ):
         make_trainer(tmp_path, make_criterion(adapt="rate"), **options).train()
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*nothing is masked")

@@ -118,6 +118,7 @@ class TestStatistics:
             return criterion.rate, criterion.warmup
 
         assert fitted(adapt="rate") == (0.1, 5)
+        assert {fitted(adapt="rate", epochs=few) for few in (1, 2, 3)} == {(0.5, 1)}
         assert fitted(adapt="rate", epochs=10) == (0.5, 5)
         assert fitted(adapt="rate", epochs=60) == (0.3, 30)
         assert fitted(adapt="rate", epochs=60, rate=0.05, warmup=2) == (0.05, 2)

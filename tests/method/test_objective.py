@@ -217,9 +217,11 @@ def test_rate_matching_takes_statistics_from_validation_where_there_is_one(multi
 @pytest.mark.parametrize(
     ("method", "num_epochs", "is_idle"),
     [
-        ("plm:adapt=rate", 6, True),
-        ("plm:adapt=rate", 7, False),  # the sixth update moves the ratios, and the seventh epoch feels it
-        ("plm:adapt=rate,init=mean", 6, False),
+        ("plm:adapt=rate", 2, True),
+        ("plm:adapt=rate", 3, False),  # the second update moves the ratios, and the third epoch feels it
+        ("plm:adapt=rate,warmup=5", 6, True),
+        ("plm:adapt=rate,warmup=5", 7, False),
+        ("plm:adapt=rate,init=mean", 2, False),
         ("plm:warmup=1", 2, True),
         ("plm", 1, False),
     ],

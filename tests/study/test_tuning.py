@@ -30,6 +30,13 @@ def test_the_rate_is_chosen_on_validation_with_a_seed_of_its_own(pool, tmp_path)
     assert "| plm | 0.3 | 90.00 | yes |" in (tmp_path / "study" / "comparison.md").read_text()
 
 
+def test_of_the_update_by_rates_the_rate_that_fits_the_epochs_is_tried_too(pool, tmp_path):
+    pool.validation_f1 = staticmethod(lambda run: 0.9 if "rate=0.45" in run.method else 0.2)
+    study = compare(methods=["bce", "plm:adapt=rate"], seeds=1, out=tmp_path / "study", tune="rate")
+    assert [trial.rate for trial in study.trials] == sorted([*RATES, 0.45])  # 18 over 40 epochs
+    assert study.comparison.methods[1].name == "plm:rate=0.45,adapt=rate"
+
+
 def test_tries_stay_on_record_when_the_study_grows(pool, tmp_path):
     folder = tmp_path / "study"
     tuned = compare(methods=["bce", "plm"], seeds=1, out=folder, tune="rate")

@@ -28,6 +28,9 @@ except ModuleNotFoundError:
 
 __all__ = ["PLMClassifier"]
 
+# Those of the recipe for tables: how long a fit is thought to be that may stop early.
+_USUAL_EPOCHS = 60
+
 
 class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Multi-layer perceptron trained with Partial Label Masking, for imbalanced classes.
@@ -46,10 +49,11 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and for `adapt="rate"` 18 over
-            `max_epochs`, at most 0.5.
+            `max_epochs`, at most 0.5 (and with `early_stopping`, 0.3 at least).
         loss: "bce", "focal", "asl", "hill", "db", or an elementwise loss (logits, targets) → (N, C).
         adapt: As in `PartialLabelMasking`; "rate" takes its statistics from a part of the data that is held
-            out, and leaves the ratios as they are for the first half of `max_epochs`.
+            out, and leaves the ratios as they are for the first half of `max_epochs` (with `early_stopping`,
+            of 60 at most).
         initial_ratio: As in `PartialLabelMasking`.
         ratio_range: As in `PartialLabelMasking`.
         expected: As in `PartialLabelMasking`.
@@ -61,8 +65,8 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         thresholds: Probability from which on a label is predicted, or "tuned": fitted for F1 on a part of the
             data that is held out. For multi-label targets, and for the second of two classes.
         early_stopping: Hold out a part of the data, stop when its mean F1 over classes has not risen for
-            `n_iter_no_change` epochs (in which the ratios could move), and take the best epoch's weights and
-            ratios.
+            `n_iter_no_change` epochs, counted from when the ratios may move, and take the weights and ratios
+            of the best epoch.
         validation_fraction: Share of the data that is held out where something needs it.
         n_iter_no_change: Patience of `early_stopping`, in epochs.
         random_state: Seed of the initial weights, the order of the samples, the masks and the held-out part.
@@ -227,7 +231,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             adapt=self.adapt,
             initial_ratio=self.initial_ratio,
             ratio_range=self.ratio_range,
-            epochs=self.max_epochs,
+            epochs=min(self.max_epochs, _USUAL_EPOCHS) if self.early_stopping else self.max_epochs,
             record=self.adapt != "rate",
             expected=self.expected,
             generator=generator,

@@ -32,10 +32,13 @@ def warn_if_idle(criterion: PartialLabelMasking, num_epochs: int) -> None:
     >>> warn_if_idle(PartialLabelMasking.from_counts([1, 2], [3, 2], adapt="rate"), 60)
     """
     if criterion.is_idle_for(num_epochs):
-        remedy = f"build the criterion with epochs={num_epochs}" if num_epochs > 2 else "train for more"
+        epochs = int(criterion.num_steps) + num_epochs
+        fits_itself = criterion.adapt == "rate" and epochs > 2
+        remedy = f"epochs={epochs} and no warmup" if fits_itself else "a smaller warmup"
         warnings.warn(
             f"the first {criterion.warmup} steps leave the ratios as they are, and training has "
-            f"{num_epochs} epochs to go, so nothing is masked: {remedy}",
+            f"{num_epochs} epochs to go, so nothing is masked: train for more, or build the criterion with "
+            f"{remedy}",
             stacklevel=2,
         )
 

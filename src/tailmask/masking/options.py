@@ -32,7 +32,8 @@ Gap = Callable[[Tensor], Tensor]  # counts (2, C, num_bins) → D_c (C,)
 GAPS: dict[str, Gap] = {"divergence": functional.divergence_gap, "rate": functional.rate_gap}
 
 # Where the length of training is known, the update by rates leaves the ratios for the first half of it, so
-# that the network learns from all labels, and in the second half can move their logarithms so far in all.
+# that the network learns from all labels, and in the second half can move their logarithms so far in all, or
+# less, where no step may be large enough for that.
 _WAY = 9.0
 
 # Larger steps towards its fixed point would overshoot it.

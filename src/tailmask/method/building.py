@@ -32,8 +32,9 @@ def build_objective(
 ) -> Objective:
     """The objective of a method on a training split.
 
-    `num_epochs` is the length of training: deferred re-weighting begins after a share of it. The reduction is
-    the paper's, summed over classes, mean over the batch. `classes` are names for warnings.
+    `num_epochs` is the length of training: deferred re-weighting and the update by rates begin after a share
+    of it. The reduction is the paper's, summed over classes, mean over the batch. `classes` are names for
+    warnings.
 
     >>> import torch
     >>> from tailmask.method import parse
@@ -54,7 +55,8 @@ def build_objective(
     statistics, notes = _statistics(method.masking, has_validation=has_validation)
     if sampler is not None:
         counts = sampler.class_counts()  # Eq. 3 holds for the ratio of what is drawn
-    criterion = _masking(method.masking, counts, inner, record=statistics == "training", classes=classes)
+    options = {"epochs": num_epochs, "record": statistics == "training", "classes": classes}
+    criterion = _masking(method.masking, counts, inner, **options)
     notes += _idle(criterion, num_epochs=num_epochs, is_drawn=sampler is not None)
     return Objective(
         criterion, num_samples=len(train), seed=seed, sampler=sampler, statistics=statistics, notes=notes
@@ -99,19 +101,12 @@ def _loss(
 
 
 def _masking(
-    masking: parts.Masking,
-    counts: Tensor,
-    loss: nn.Module | None,
-    *,
-    record: bool,
-    classes: Sequence[str] | None,
+    masking: parts.Masking, counts: Tensor, loss: nn.Module | None, **options: Any
 ) -> PartialLabelMasking:
     names = {"init": "initial_ratio", "bins": "num_bins", "range": "ratio_range"}
     chosen = {names.get(name, name): value for name, value in _chosen(masking).items()}
     chosen.pop("statistics", None)
-    return PartialLabelMasking(
-        counts, loss=loss, record=record, classes=classes, reduction="batchmean", **chosen
-    )
+    return PartialLabelMasking(counts, loss=loss, reduction="batchmean", **options, **chosen)
 
 
 def _statistics(

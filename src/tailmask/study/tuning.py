@@ -56,8 +56,17 @@ def plan_tuning(setting: Setting, methods: list[str], *, folder: Path) -> dict[s
 
 def _tries(setting: Setting, method: str, *, folder: Path) -> list[PlannedRun]:
     """A run for each λ; where a budget raises a low one to what a higher one is, the higher one's only."""
-    runs = plan_runs(setting, [with_rate(method, rate) for rate in RATES], [TUNING_SEED], folder=folder)
+    tried = [with_rate(method, rate) for rate in _rates(setting, method)]
+    runs = plan_runs(setting, tried, [TUNING_SEED], folder=folder)
     return list({str(run.config.method): run for run in runs}.values())
+
+
+def _rates(setting: Setting, method: str) -> list[float]:
+    """Every λ to try; of the update by rates also the one that fits the number of epochs."""
+    masking = setting.config(method, TUNING_SEED).method.masking
+    assert masking is not None  # noqa: S101
+    fitted = [masking.rate] if masking.adapt == "rate" and masking.rate is not None else []
+    return sorted({*RATES, *fitted})
 
 
 def choose(method: str, runs: list[PlannedRun], failures: list[Failure]) -> tuple[str, list[Trial]]:
@@ -70,12 +79,17 @@ def choose(method: str, runs: list[PlannedRun], failures: list[Failure]) -> tupl
             f"no λ could be tried for {method}: {reasons[0] if reasons else 'no run is complete'}"
         )
     winner = runs[scores.index(best)]
-    rate_of = {with_rate(method, rate): rate for rate in RATES}
     trials = [
-        Trial(method, rate_of[run.method], str(run.config.method), score, chosen=run is winner)
+        Trial(method, _rate_of(run.method), str(run.config.method), score, chosen=run is winner)
         for run, score in zip(runs, scores, strict=True)
     ]
     return winner.method, trials
+
+
+def _rate_of(method: str) -> float:
+    masking = parse(method).masking
+    assert masking is not None and masking.rate is not None  # noqa: S101, PT018
+    return masking.rate
 
 
 def earlier_trials(path: Path, *, besides: list[Trial]) -> list[Trial]:

@@ -138,6 +138,7 @@ class Training:
         are then those of the best epoch, and so are the ratios, which belong to them.
         """
         both = nn.ModuleList([self.network, self.criterion])
+        first_move = self.criterion.warmup if self.criterion.rate > 0 else 0
         best = (-1.0, -1.0)
         state: dict[str, Tensor] = {}
         for epoch in range(max_epochs):
@@ -149,7 +150,7 @@ class Training:
             if score > best:
                 best, best_epoch = score, epoch
                 state = copy.deepcopy(both.state_dict())
-            elif epoch - max(best_epoch, self.criterion.warmup) >= patience:
+            elif epoch - max(best_epoch, first_move) >= patience:
                 break
         if state:
             both.load_state_dict(state)
