@@ -226,7 +226,7 @@ def test_early_stopping_waits_for_the_ratios_to_move():
 
 @pytest.mark.parametrize(
     ("max_epochs", "rate", "expected"),
-    [(100, None, (0.18, 50)), (30, None, (0.5, 15)), (4, None, (0.5, 2)), (4, 0.3, (0.3, 2))],
+    [(100, None, (0.18, 50)), (30, None, (0.5, 15)), (4, None, (1.0, 2)), (4, 0.3, (0.3, 2))],
 )
 def test_rate_adaptation_fits_itself_to_the_length_of_training(max_epochs, rate, expected):
     X, Y = make_data(60)

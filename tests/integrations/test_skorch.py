@@ -143,4 +143,4 @@ def test_the_criterion_is_told_the_epochs():
     net = make_net(criterion__rate=0.05)
     net.set_params(criterion__adapt="rate", criterion__epochs=8, criterion__rate=None, max_epochs=8)
     net.fit(*make_data())
-    assert (net.criterion_.rate, net.criterion_.warmup) == (0.5, 4)
+    assert (net.criterion_.rate, net.criterion_.warmup) == (0.875, 4)

@@ -118,8 +118,9 @@ class TestStatistics:
             return criterion.rate, criterion.warmup
 
         assert fitted(adapt="rate") == (0.1, 5)
-        assert {fitted(adapt="rate", epochs=few) for few in (1, 2, 3)} == {(0.5, 1)}
-        assert fitted(adapt="rate", epochs=10) == (0.5, 5)
+        assert {fitted(adapt="rate", epochs=few) for few in (1, 2, 3)} == {(1.0, 1)}
+        assert fitted(adapt="rate", epochs=10) == (0.7, 5)
+        assert fitted(adapt="rate", epochs=20) == (0.5, 10)
         assert fitted(adapt="rate", epochs=60) == (0.3, 30)
         assert fitted(adapt="rate", epochs=60, rate=0.05, warmup=2) == (0.05, 2)
         assert fitted(epochs=60) == (0.01, 0), "the paper's update has no say in it"

@@ -120,7 +120,8 @@ def test_the_update_by_rates_begins_halfway_and_has_time_to_settle() -> None:
     assert masking("plm:adapt=rate") == masking("plm:adapt=rate+asl") == (0.3, 30)
     assert masking("plm:adapt=rate", budget=0.25) == masking("plm:adapt=rate", epochs=15) == (0.5, 7)
     assert masking("plm:adapt=rate", epochs=120) == (0.15, 60)
-    assert masking("plm:adapt=rate", epochs=1) == (0.5, 1)
+    assert masking("plm:adapt=rate", epochs=8) == (0.875, 4)
+    assert masking("plm:adapt=rate", epochs=1) == (1.0, 1)
     assert masking("plm:adapt=rate,rate=0.02", epochs=15) == (0.02, 7), "what is named stays"
     assert masking("plm:adapt=rate,warmup=0", epochs=15) == (0.5, 0)
     recorded = configure("yeast.arff", "plm:adapt=rate").to_json()["method"]

@@ -48,8 +48,8 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
            [0, 1]])
 
     Args:
-        rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and for `adapt="rate"` 18 over
-            `max_epochs`, at most 0.5 (and with `early_stopping`, 0.3 at least).
+        rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and for `adapt="rate"` what
+            `PartialLabelMasking` has for `max_epochs` (with `early_stopping`, for 60 at most).
         loss: "bce", "focal", "asl", "hill", "db", or an elementwise loss (logits, targets) → (N, C).
         adapt: As in `PartialLabelMasking`; "rate" takes its statistics from a part of the data that is held
             out, and leaves the ratios as they are for the first half of `max_epochs` (with `early_stopping`,

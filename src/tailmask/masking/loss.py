@@ -42,7 +42,8 @@ class PartialLabelMasking(AdaptiveRatio):
         class_counts: Negatives and positives of each class in the training data, shape (2, C). Mostly made by
             `from_targets` or `from_counts`.
         loss: Elementwise loss, (logits, targets) → (N, C) without a reduction; None is binary cross-entropy.
-        rate: λ of Eq. 7; None is 0.01, and for `adapt="rate"` 18 / `epochs`, at most 0.5 (0.1 without them).
+        rate: λ of Eq. 7; None is 0.01, and for `adapt="rate"` 18 / `epochs`, at most 0.5 (below 14 epochs
+            7 / `epochs`, at most 1; 0.1 where their number is not known).
         adapt: What moves the ratios: "divergence" is the paper's; "rate" matches predicted to true shares of
             positives and comes to rest, best on held-out data (`record=False` and `update`); or a function of
             the counts (2, C, num_bins) that gives each class's gap (C,). "divergence" compares classes: of

@@ -32,12 +32,10 @@ Gap = Callable[[Tensor], Tensor]  # counts (2, C, num_bins) → D_c (C,)
 GAPS: dict[str, Gap] = {"divergence": functional.divergence_gap, "rate": functional.rate_gap}
 
 # Where the length of training is known, the update by rates leaves the ratios for the first half of it, so
-# that the network learns from all labels, and in the second half can move their logarithms so far in all, or
-# less, where no step may be large enough for that.
-_WAY = 9.0
-
-# Larger steps towards its fixed point would overshoot it.
-_LARGEST_STEP = 0.5
+# that the network learns from all labels. In the second half it can move their logarithms by 9 in all, in a
+# shorter training by less, as steps above 0.5 may overshoot, but by 3.5, as long as no step is above 1.
+_WAY, _SHORT_WAY = 9.0, 3.5
+_LARGE_STEP, _LARGEST_STEP = 0.5, 1.0
 
 _INITIAL_RATIOS = ("class", "mean", "min", "max")
 
@@ -65,13 +63,17 @@ def read_rate(rate: Any, adapt: Any, epochs: int | None = None) -> float:
 
     >>> read_rate(None, "divergence"), read_rate(None, "rate"), read_rate(torch.tensor(0.5), "rate")
     (0.01, 0.1, 0.5)
-    >>> [read_rate(None, "rate", epochs) for epochs in (10, 60, 90)]
-    [0.5, 0.3, 0.2]
+    >>> [read_rate(None, "rate", epochs) for epochs in (5, 10, 20, 60, 90)]
+    [1.0, 0.7, 0.5, 0.3, 0.2]
     """
     if rate is None:
         if adapt != "rate":
             return 0.01
-        return 0.1 if epochs is None else min(_LARGEST_STEP, float(f"{2 * _WAY / epochs:.6g}"))
+        if epochs is None:
+            return 0.1
+        moves = epochs / 2
+        step = min(_LARGEST_STEP, _WAY / moves, max(_LARGE_STEP, _SHORT_WAY / moves))
+        return float(f"{step:.6g}")
     number = _number(rate)
     if not 0 <= number < math.inf:
         raise ValueError(f"rate must be 0 or more and finite, got {rate!r}")
