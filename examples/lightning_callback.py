@@ -42,15 +42,16 @@ class Classifier(pl.LightningModule):
         return torch.optim.Adam(self.parameters(), lr=3e-3)
 
 
+EPOCHS = 20
 for name in ("BCE", "PLM"):
     pl.seed_everything(0)
-    masking = PartialLabelMasking.from_targets(train.tensors[1], adapt="rate", epochs=20)
+    masking = PartialLabelMasking.from_targets(train.tensors[1], adapt="rate", epochs=EPOCHS)
     callbacks = [PLMCallback(statistics="validation")] if name == "PLM" else []
     module = Classifier(masking if name == "PLM" else nn.BCEWithLogitsLoss())
     quiet = dict.fromkeys(
         ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
     )
-    trainer = pl.Trainer(max_epochs=20, callbacks=callbacks, accelerator="cpu", **quiet)
+    trainer = pl.Trainer(max_epochs=EPOCHS, callbacks=callbacks, accelerator="cpu", **quiet)
     trainer.fit(module, DataLoader(train, 64, shuffle=True), DataLoader(validation, 603))
     trainer.test(module, DataLoader(test, 1000), verbose=False)
     print(f"{name}: mean F1 {module.metrics.compute()['f1']:.3f}")

@@ -55,8 +55,8 @@ def build_objective(
     statistics, notes = _statistics(method.masking, has_validation=has_validation)
     if sampler is not None:
         counts = sampler.class_counts()  # Eq. 3 holds for the ratio of what is drawn
-    options = {"epochs": num_epochs, "record": statistics == "training", "classes": classes}
-    criterion = _masking(method.masking, counts, inner, **options)
+    record = statistics == "training"
+    criterion = _masking(method.masking, counts, inner, num_epochs=num_epochs, record=record, classes=classes)
     notes += _idle(criterion, num_epochs=num_epochs, is_drawn=sampler is not None)
     return Objective(
         criterion, num_samples=len(train), seed=seed, sampler=sampler, statistics=statistics, notes=notes
@@ -101,12 +101,19 @@ def _loss(
 
 
 def _masking(
-    masking: parts.Masking, counts: Tensor, loss: nn.Module | None, **options: Any
+    masking: parts.Masking,
+    counts: Tensor,
+    loss: nn.Module | None,
+    *,
+    num_epochs: int,
+    record: bool,
+    classes: Sequence[str] | None,
 ) -> PartialLabelMasking:
     names = {"init": "initial_ratio", "bins": "num_bins", "range": "ratio_range"}
     chosen = {names.get(name, name): value for name, value in _chosen(masking).items()}
     chosen.pop("statistics", None)
-    return PartialLabelMasking(counts, loss=loss, reduction="batchmean", **options, **chosen)
+    chosen |= {"epochs": num_epochs, "record": record, "classes": classes}
+    return PartialLabelMasking(counts, loss=loss, reduction="batchmean", **chosen)
 
 
 def _statistics(

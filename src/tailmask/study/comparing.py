@@ -197,19 +197,19 @@ def _make(
 ) -> _Made:
     """Check everything, take the folder, choose λ where that is asked for, and make the runs."""
 
-    def plan(shared: Setting) -> tuple[list[PlannedRun], dict[str, list[PlannedRun]]]:
+    def plan(shared: Setting) -> tuple[list[PlannedRun], dict[str, dict[float, PlannedRun]]]:
         tuning = plan_tuning(shared, names, folder=folder / "tuning") if tune else {}
         return plan_runs(shared, names, range(seeds), folder=folder / "runs"), tuning
 
     asked, tuning = plan(setting)
-    every = [*asked, *(run for planned in tuning.values() for run in planned)]
+    every = [*asked, *(run for planned in tuning.values() for run in planned.values())]
     with Pool(choose_jobs(jobs, num_runs=len(every)), num_runs=num_missing(every)) as pool:
         facts = pool.facts([setting])[setting]
         if tune and not facts.has_validation:
             raise UserError("--tune needs a validation split: give the data one, as in --validation 0.1")
         measured = with_rarest(setting, facts)
         asked, tuning = plan(measured)
-        tries = [run for planned in tuning.values() for run in planned]
+        tries = [run for planned in tuning.values() for run in planned.values()]
         pool.check([*asked, *tries])
         check_recipe(folder / "runs", measured)
         held.enter_context(locked(folder))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailmask.errors import UserError
+from tailmask.masking.options import read_rate
 from tailmask.method import parse
 from tailmask.study.plan import PlannedRun, Setting, plan_runs
 from tailmask.study.pool import Failure
@@ -45,8 +46,8 @@ def with_rate(method: str, rate: float) -> str:
     return str(dataclasses.replace(parsed, masking=dataclasses.replace(parsed.masking, rate=rate)))
 
 
-def plan_tuning(setting: Setting, methods: list[str], *, folder: Path) -> dict[str, list[PlannedRun]]:
-    """The runs to try every λ with, for each method that masks labels and does not name its own."""
+def plan_tuning(setting: Setting, methods: list[str], *, folder: Path) -> dict[str, dict[float, PlannedRun]]:
+    """The run to try each λ with, for each method that masks labels and does not name its own."""
     masking = {method: parse(method).masking for method in methods}
     open_rate = [method for method, part in masking.items() if part is not None and part.rate is None]
     if not open_rate:
@@ -54,42 +55,37 @@ def plan_tuning(setting: Setting, methods: list[str], *, folder: Path) -> dict[s
     return {method: _tries(setting, method, folder=folder) for method in open_rate}
 
 
-def _tries(setting: Setting, method: str, *, folder: Path) -> list[PlannedRun]:
+def _tries(setting: Setting, method: str, *, folder: Path) -> dict[float, PlannedRun]:
     """A run for each λ; where a budget raises a low one to what a higher one is, the higher one's only."""
-    tried = [with_rate(method, rate) for rate in _rates(setting, method)]
-    runs = plan_runs(setting, tried, [TUNING_SEED], folder=folder)
-    return list({str(run.config.method): run for run in runs}.values())
+    rates = _rates(setting, method)
+    runs = plan_runs(setting, [with_rate(method, rate) for rate in rates], [TUNING_SEED], folder=folder)
+    distinct = {str(run.config.method): (rate, run) for rate, run in zip(rates, runs, strict=True)}
+    return dict(distinct.values())
 
 
 def _rates(setting: Setting, method: str) -> list[float]:
     """Every λ to try; of the update by rates also the one that fits the number of epochs."""
     masking = setting.config(method, TUNING_SEED).method.masking
-    assert masking is not None  # noqa: S101
-    fitted = [masking.rate] if masking.adapt == "rate" and masking.rate is not None else []
-    return sorted({*RATES, *fitted})
+    if masking is None or masking.adapt != "rate":
+        return list(RATES)
+    return sorted({*RATES, read_rate(masking.rate, "rate")})
 
 
-def choose(method: str, runs: list[PlannedRun], failures: list[Failure]) -> tuple[str, list[Trial]]:
+def choose(method: str, runs: dict[float, PlannedRun], failures: list[Failure]) -> tuple[str, list[Trial]]:
     """The method with the λ of the highest macro-F1 on validation (the lower of equals), and all tries."""
-    scores = [_validation_f1(run) for run in runs]
-    best = max((score for score in scores if score is not None), default=None)
+    scores = {rate: _validation_f1(run) for rate, run in runs.items()}
+    best = max((score for score in scores.values() if score is not None), default=None)
     if best is None:
-        reasons = [failure.sentence for failure in failures if failure.run in runs]
+        reasons = [failure.sentence for failure in failures if failure.run in runs.values()]
         raise UserError(
             f"no λ could be tried for {method}: {reasons[0] if reasons else 'no run is complete'}"
         )
-    winner = runs[scores.index(best)]
+    winner = next(rate for rate, score in scores.items() if score == best)
     trials = [
-        Trial(method, _rate_of(run.method), str(run.config.method), score, chosen=run is winner)
-        for run, score in zip(runs, scores, strict=True)
+        Trial(method, rate, str(run.config.method), scores[rate], chosen=rate == winner)
+        for rate, run in runs.items()
     ]
-    return winner.method, trials
-
-
-def _rate_of(method: str) -> float:
-    masking = parse(method).masking
-    assert masking is not None and masking.rate is not None  # noqa: S101, PT018
-    return masking.rate
+    return runs[winner].method, trials
 
 
 def earlier_trials(path: Path, *, besides: list[Trial]) -> list[Trial]:
