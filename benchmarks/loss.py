@@ -4,6 +4,10 @@
 
 One thread, the contestants interleaved in one run, a few calls a turn, best of many. `port` is a PLM that
 keeps its histograms with `np.histogram`, class by class. Ratios are what counts, not the absolute times.
+
+The second line of each shape justifies the kernels: each beside the plain function that it stands for, as
+multiples of the cross-entropy as well. `floor` is the cross-entropy, the fast draw and the fast histogram
+(with its sigmoid) measured apart and added up.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tailmask import PartialLabelMasking
+from tailmask import PartialLabelMasking, functional
+from tailmask.masking import kernels
 
 CALLS = 5  # of a contestant before the next one's turn
 SHAPES = ((128, 10), (128, 80), (128, 1000), (256, 10000))
@@ -90,6 +95,38 @@ def best_times(
     return best
 
 
+def plain_masked(logits: Tensor, targets: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
+    """The result of `kernels.masked_cross_entropy`, from the plain functions."""
+    counts += functional.histogram(logits.detach().sigmoid(), targets)
+    mask = functional.draw(functional.label_keep(keep, targets))
+    return F.binary_cross_entropy_with_logits(logits, targets, weight=mask)
+
+
+def part_times(logits: Tensor, targets: Tensor, keep: Tensor, seconds: float) -> dict[str, float]:
+    counts = torch.zeros(2, targets.shape[1], 10, dtype=torch.int64)
+    given = logits.detach()
+    scale = 1 / targets.numel()
+    parts: dict[str, Callable[[], object]] = {
+        "histogram": lambda: kernels.add_histogram(counts, given, targets),
+        "plain histogram": lambda: counts.add_(functional.histogram(given.sigmoid(), targets)),
+        "draw": lambda: kernels.draw(keep, targets),
+        "plain draw": lambda: functional.draw(functional.label_keep(keep, targets)),
+        "fused": lambda: kernels.masked_cross_entropy(
+            logits, targets, keep, counts=counts, scale=scale
+        ).backward(),
+        "plain fused": lambda: plain_masked(logits, targets, keep, counts).backward(),
+    }
+    best = dict.fromkeys(parts, float("inf"))
+    end = time.perf_counter() + seconds * len(parts)
+    while time.perf_counter() < end:
+        for (name, part), _ in itertools.product(parts.items(), range(CALLS)):
+            logits.grad = None
+            start = time.perf_counter()
+            part()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
 def share_of_resnet_step(seconds: float) -> float:
     from tailmask.models import build_model
 
@@ -122,6 +159,14 @@ def main() -> None:
         )
         row = "  ".join(f"{name} {time / times['bce']:.2f}" for name, time in times.items())
         print(f"({batch}, {classes})  bce {times['bce'] * 1e6:.0f} µs = 1;  {row}", flush=True)
+        ratio = (targets.mean(dim=0) + 0.01).expand(classes)
+        keep = functional.keep_probability(ratio, ratio.mean().expand(classes))
+        parts = part_times(logits, targets, keep, options.seconds / 2)
+        floor = times["bce"] + parts["draw"] + parts["histogram"]
+        row = "  ".join(f"{name} {time / times['bce']:.2f}" for name, time in parts.items())
+        print(
+            f"    {row};  floor {floor / times['bce']:.2f}, plm {times['plm'] / floor:.2f} of it", flush=True
+        )
     if options.resnet:
         print(f"share of a ResNet-12 training step at batch 128: {share_of_resnet_step(options.seconds):.2%}")
 

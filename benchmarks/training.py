@@ -29,11 +29,12 @@ from torch.utils.data import DataLoader
 from torch.utils.flop_counter import FlopCounterMode
 
 from tailmask.data.dataset import Dataset, Split
-from tailmask.data.image_encoder import ImageEncoder
-from tailmask.data.images import Images, crop_and_flip
+from tailmask.data.encoders.image import ImageEncoder
+from tailmask.data.images.in_memory import Images, crop_and_flip
 from tailmask.models import build_model
-from tailmask.training import configure
-from tailmask.training.engine import build_module
+from tailmask.runs import configure
+from tailmask.training.run_parts import build_parts
+from tailmask.training.with_lightning.lightning_module import TrainingModule
 
 BATCH = 128
 PREFETCHED = 4  # batches: two each of two workers, the DataLoader's default
@@ -108,7 +109,7 @@ def ours(method: str, pixels: Tensor, targets: Tensor, *, compiled: bool = False
     encoder = ImageEncoder(3, 32, 32, images.mean, images.std)
     classes = tuple("0123456789")
     dataset = Dataset("synthetic", classes, split, None, split, encoder, single_label=True)
-    module = build_module(configure("cifar10-lt", method), dataset)
+    module = TrainingModule(build_parts(configure("cifar10-lt", method), dataset))
     if compiled:
         module.compiled = torch.compile(module.network.forward, dynamic=False)
 

@@ -34,7 +34,7 @@ network = nn.Sequential(nn.Flatten(), nn.Linear(144, 256), nn.ReLU(), nn.Linear(
 model = DistributedDataParallel(network)
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 epochs = 12
-criterion = PartialLabelMasking.from_targets(targets, adapt="rate", epochs=epochs, record=False)
+criterion = PartialLabelMasking.from_targets(targets, adapt="prevalence", epochs=epochs)
 
 for epoch in range(epochs):
     sampler.set_epoch(epoch)

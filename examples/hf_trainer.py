@@ -50,7 +50,7 @@ arguments = transformers.TrainingArguments("runs", eval_strategy="epoch", disabl
 for name, rate in {"BCE": 0.0, "PLM": None}.items():  # at a rate of 0, nothing is ever masked
     transformers.set_seed(0)
     model = transformers.BertForSequenceClassification(config)
-    criterion = PartialLabelMasking.from_targets(targets[train], adapt="rate", rate=rate, epochs=8)
+    criterion = PartialLabelMasking.from_targets(targets[train], adapt="prevalence", rate=rate, epochs=8)
     callback = PLMTrainerCallback(criterion, statistics="validation")  # evaluations move the ratios
     plm = {"compute_loss_func": plm_loss(criterion), "callbacks": [callback], "processing_class": tokenizer}
     trainer = transformers.Trainer(model, arguments, None, rows[train], rows[held_out], **plm)

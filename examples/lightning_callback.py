@@ -45,7 +45,7 @@ class Classifier(pl.LightningModule):
 EPOCHS = 20
 for name in ("BCE", "PLM"):
     pl.seed_everything(0)
-    masking = PartialLabelMasking.from_targets(train.tensors[1], adapt="rate", epochs=EPOCHS)
+    masking = PartialLabelMasking.from_targets(train.tensors[1], adapt="prevalence", epochs=EPOCHS)
     callbacks = [PLMCallback(statistics="validation")] if name == "PLM" else []
     module = Classifier(masking if name == "PLM" else nn.BCEWithLogitsLoss())
     quiet = dict.fromkeys(

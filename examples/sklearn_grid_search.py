@@ -23,7 +23,7 @@ digits = load("digits")
 
 options = {"max_epochs": 20, "learning_rate": 3e-3, "hidden_layer_sizes": (256,), "random_state": 0}
 search = GridSearchCV(
-    make_pipeline(StandardScaler(), PLMClassifier(adapt="rate", **options)),
+    make_pipeline(StandardScaler(), PLMClassifier(adapt="prevalence", **options)),
     {
         "plmclassifier__rate": [0.0, None],  # 0 is a plain perceptron, None fits the number of epochs
         "plmclassifier__thresholds": [0.5, "tuned"],

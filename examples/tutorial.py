@@ -13,7 +13,7 @@ import numpy as np
 
 from tailmask import PartialLabelMasking
 from tailmask.data import DataOptions, load
-from tailmask.study import Study, compare
+from tailmask.studies import Study, compare
 
 
 def show(study: Study) -> None:

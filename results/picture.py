@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from published import PLAIN, TUNED
 
-from tailmask.analysis.comparison import Comparison
-from tailmask.analysis.outputs import Decision
-from tailmask.method import RECOMMENDED
-from tailmask.report.figures.style import GRID, MUTED, SERIES, TEXT, new_figure, styled
+from tailmask.comparison.comparison_result import Comparison
+from tailmask.comparison.outputs import Decision
+from tailmask.methods import RECOMMENDED
+from tailmask.report.charts.style import GRID, MUTED, SERIES, TEXT, new_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

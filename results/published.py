@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tailmask.analysis.comparison import Comparison
-from tailmask.analysis.outputs import Decision
+from tailmask.comparison.comparison_result import Comparison
+from tailmask.comparison.outputs import Decision
 
 HERE = Path(__file__).parent
 PLAIN: Decision = "default"
@@ -25,15 +25,15 @@ def comparisons(folder: Path) -> dict[str, Comparison]:
 
 
 @functools.cache
-def result(folder: str, target: str) -> dict[str, Any]:
+def result(folder: str, item: str) -> dict[str, Any]:
     """All that a command left about a table, a figure or a comparison."""
-    found: dict[str, Any] = json.loads((HERE / folder / f"{target}.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads((HERE / folder / f"{item}.json").read_text(encoding="utf-8"))
     return found
 
 
-def reproduced(folder: str, target: str, columns: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+def reproduced(folder: str, item: str, columns: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
     """Some columns of a table that `tailmask reproduce` left, by row."""
-    table = result(folder, target)["tables"][0]
+    table = result(folder, item)["tables"][0]
     places = [table["columns"].index(name) for name in columns]
     return {row["label"]: [row["cells"][place] for place in places] for row in table["rows"]}
 

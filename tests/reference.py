@@ -81,7 +81,7 @@ def normalize(divergences):
     return result
 
 
-def rate_gap(counts, shrinkage):
+def prevalence_gap(counts, shrinkage):
     """Each class's log share of true less predicted positives, averaged with the mean by its evidence."""
     _, num_classes, num_bins = counts.shape
     gaps, weights = [], []

@@ -8,19 +8,19 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from tailmask._util.files import write_json
 from tailmask.calibration import fit_thresholds
 from tailmask.data.dataset import Dataset, Split
-from tailmask.data.image_encoder import ImageEncoder
-from tailmask.files import write_json
+from tailmask.data.encoders.image import ImageEncoder
 from tailmask.masking import RatioUpdate
 from tailmask.metrics import evaluate
-from tailmask.training.arrays import write_arrays
-from tailmask.training.config import configure
+from tailmask.runs import configure
+from tailmask.runs.array_file import write_arrays
+from tailmask.runs.folder import begin_session
+from tailmask.runs.history import append_record, epoch_record
+from tailmask.runs.model_file import ModelDescription, save_model
+from tailmask.runs.reader import Run
 from tailmask.training.engine import describe
-from tailmask.training.folder import begin_session
-from tailmask.training.history import append_record, epoch_record
-from tailmask.training.run import Run
-from tailmask.training.weights import ModelDescription, save_model
 
 __all__ = ["draw_logits", "draw_targets", "long_tail", "write_run"]
 
@@ -52,6 +52,8 @@ def write_run(
     *,
     logits: Tensor,
     targets: Tensor,
+    members: Tensor | None = None,
+    unit: str | None = None,
     validation: tuple[Tensor, Tensor] | None = None,
     prior_shift: Sequence[float] | None = None,
     train_positives: Sequence[int] | None = None,
@@ -80,6 +82,7 @@ def write_run(
         encoder=ImageEncoder(1, 1, 1, (0.0,), (1.0,)),
         single_label=single_label,
         source={"name": data, "data_seed": data_seed},
+        unit=unit,
     )
     begin_session(folder, describe(config, dataset, world_size=1), epochs_done=0, threads=1)
     for epoch in range(config.recipe.schedule.epochs):
@@ -88,6 +91,8 @@ def write_run(
     if not complete:
         return Run(folder)
     arrays = {"test_logits": logits.float().numpy(), "test_targets": targets.numpy()}
+    if members is not None:
+        arrays["test_members"] = members.numpy()
     thresholds = None
     if validation is not None:
         arrays |= {"validation_logits": validation[0].numpy(), "validation_targets": validation[1].numpy()}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tailmask.methods import cards, find_words
+
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(DOCS.glob("**/*.md"))
 
@@ -57,3 +59,17 @@ def test_other_blocks_are_not_code():
             assert language in {"", "python", "sh", "text", "diff", "toml", "json"}, (
                 f"{page.name}: {language}"
             )
+
+
+@pytest.mark.parametrize("name", ["methods.md", "choosing-a-method.md"])
+def test_cards_are_those_of_the_registry(name):
+    text = (DOCS / name).read_text(encoding="utf-8")
+    assert text == cards.filled(text, add_missing=name == "methods.md"), (
+        "run python -m tailmask.methods.cards"
+    )
+
+
+def test_a_new_word_gets_a_section_of_its_own():
+    page = cards.filled("# Method cards\n", add_missing=True)
+    assert re.findall(r"^## (.+)$", page, flags=re.MULTILINE) == list(find_words())
+    assert cards.filled(page, add_missing=True) == page

@@ -22,7 +22,7 @@ def imported() -> Iterator[tuple[str, str]]:
 
 def test_what_others_import_is_listed() -> None:
     pairs = set(imported())
-    assert ("tailmask.data.labels", "Labels") in pairs
+    assert ("tailmask.data.readers.table.label_columns", "Labels") in pairs
     assert {pair for pair in pairs if not is_listed(*pair)} == set()
 
 

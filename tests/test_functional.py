@@ -73,7 +73,9 @@ class TestDivergence:
         assert negative == 0
         assert positive.isnan()
 
-    @pytest.mark.parametrize("gap", [functional.divergence, functional.divergence_gap, functional.rate_gap])
+    @pytest.mark.parametrize(
+        "gap", [functional.divergence, functional.divergence_gap, functional.prevalence_gap]
+    )
     @pytest.mark.parametrize("default", [torch.float16, torch.float64])
     def test_is_float32_whatever_the_default(self, gap, default):
         counts = torch.randint(1_000_000, (2, 5, 10))
@@ -137,41 +139,41 @@ class TestGaps:
         torch.testing.assert_close(found, torch.tensor([1.0, -1.0]) * gap)
 
     @given(count_tables, st.sampled_from([0.0, 1.0, 5.0, 1e6]))
-    def test_rate_gap_is_the_reference(self, counts, shrinkage):
+    def test_prevalence_gap_is_the_reference(self, counts, shrinkage):
         counts = counts[..., : counts.shape[-1] // 2 * 2]
-        gap = functional.rate_gap(torch.from_numpy(counts), shrinkage=shrinkage)
-        np.testing.assert_allclose(gap, reference.rate_gap(counts, shrinkage), rtol=1e-4, atol=1e-5)
+        gap = functional.prevalence_gap(torch.from_numpy(counts), shrinkage=shrinkage)
+        np.testing.assert_allclose(gap, reference.prevalence_gap(counts, shrinkage), rtol=1e-4, atol=1e-5)
 
-    def test_rate_gap_rests_where_shares_agree(self):
+    def test_prevalence_gap_rests_where_shares_agree(self):
         # Ten positives and ten predictions, of which only half are right: the shares agree.
         counts = torch.tensor([[[85, 5]], [[5, 5]]])
-        assert functional.rate_gap(counts).item() == 0
+        assert functional.prevalence_gap(counts).item() == 0
 
-    def test_rate_gap_by_hand(self):
+    def test_prevalence_gap_by_hand(self):
         counts = torch.tensor([[[88, 2]], [[4, 6]]])  # 10 of 100 are positive, 8 are predicted
-        assert functional.rate_gap(counts).item() == pytest.approx(np.log(10.5 / 8.5), rel=1e-6)
+        assert functional.prevalence_gap(counts).item() == pytest.approx(np.log(10.5 / 8.5), rel=1e-6)
 
     def test_a_class_without_evidence_moves_as_the_others_do(self):
         # Both others are present twice as often as predicted; of the last, nothing is known or predicted.
         counts = torch.tensor([[[90, 0], [80, 0], [100, 0]], [[5, 5], [10, 10], [0, 0]]])
-        gap = functional.rate_gap(counts)
+        gap = functional.prevalence_gap(counts)
         assert gap[2] == pytest.approx(np.log(2), rel=0.1)
-        assert functional.rate_gap(counts, shrinkage=0.0)[2] == 0
+        assert functional.prevalence_gap(counts, shrinkage=0.0)[2] == 0
 
-    def test_rate_gap_does_not_push_a_class_that_is_predicted_in_vain(self):
+    def test_prevalence_gap_does_not_push_a_class_that_is_predicted_in_vain(self):
         # The last is never present and predicted ten times: its own evidence outweighs the others' need.
         counts = torch.tensor([[[90, 0], [80, 0], [90, 10]], [[5, 5], [10, 10], [0, 0]]])
-        assert functional.rate_gap(counts)[2] < 0
-        assert functional.rate_gap(counts, shrinkage=0.0)[2] == -1
+        assert functional.prevalence_gap(counts)[2] < 0
+        assert functional.prevalence_gap(counts, shrinkage=0.0)[2] == -1
 
     @pytest.mark.parametrize("shrinkage", [-1.0, np.inf, np.nan])
-    def test_rate_gap_refuses_a_shrinkage_that_is_none(self, shrinkage):
+    def test_prevalence_gap_refuses_a_shrinkage_that_is_none(self, shrinkage):
         with pytest.raises(ValueError, match="shrinkage must be 0 or more and finite"):
-            functional.rate_gap(torch.ones(2, 3, 4), shrinkage=shrinkage)
+            functional.prevalence_gap(torch.ones(2, 3, 4), shrinkage=shrinkage)
 
-    def test_rate_gap_needs_an_edge_at_a_half(self):
+    def test_prevalence_gap_needs_an_edge_at_a_half(self):
         with pytest.raises(ValueError, match="even number of bins"):
-            functional.rate_gap(torch.ones(2, 3, 5))
+            functional.prevalence_gap(torch.ones(2, 3, 5))
 
 
 class TestNextRatio:

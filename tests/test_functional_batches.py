@@ -1,4 +1,4 @@
-"""What is done to every batch, the draw and the histogram: statistics, properties, every device's path."""
+"""What is done to every batch, the draw and the histogram: statistics and properties."""
 
 from __future__ import annotations
 
@@ -29,59 +29,50 @@ def batches(draw):
 
 
 class TestDraw:
-    @pytest.mark.parametrize("shape", [(300, 5), (4096, 25)], ids=["small", "large"])
-    def test_shares_are_the_probabilities(self, shape):
-        keep = torch.tensor([0.0, 0.003, 0.25, 0.9, 1.0]).repeat(shape[0], shape[1] // 5)
-        repeats = 200 if shape[0] < 1000 else 10
+    def test_shares_are_the_probabilities(self):
+        keep = torch.tensor([0.0, 0.003, 0.25, 0.9, 1.0]).repeat(300, 1)
         generator = torch.Generator().manual_seed(1)
-        share = torch.stack([functional.draw(keep, generator) for _ in range(repeats)]).mean(dim=(0, 1))
-        deviation = (keep[0] * (1 - keep[0]) / (repeats * shape[0])).sqrt()
+        share = torch.stack([functional.draw(keep, generator) for _ in range(200)]).mean(dim=(0, 1))
+        deviation = (keep[0] * (1 - keep[0]) / (200 * 300)).sqrt()
         assert ((share - keep[0]).abs() <= 4 * deviation).all()
 
-    @pytest.mark.parametrize("size", [100, 2**15])
-    def test_is_zero_or_one_and_sure_at_the_ends(self, size):
+    def test_is_zero_or_one_and_sure_at_the_ends(self):
         for _ in range(50):
-            assert (functional.draw(torch.ones(size)) == 1).all()
-            assert (functional.draw(torch.zeros(size)) == 0).all()
-        assert set(functional.draw(torch.full((size,), 0.5)).unique().tolist()) == {0.0, 1.0}
+            assert (functional.draw(torch.ones(100)) == 1).all()
+            assert (functional.draw(torch.zeros(100)) == 0).all()
+        assert set(functional.draw(torch.full((100,), 0.5)).unique().tolist()) == {0.0, 1.0}
 
-    def test_small_probabilities_are_not_rounded_to_16_bits(self):
-        keep = torch.full((2**15,), 3e-6)  # a fifth of 2⁻¹⁶
-        kept = sum(functional.draw(keep).sum().item() for _ in range(2000))
-        expected = 2000 * 2**15 * 3e-6
-        assert abs(kept - expected) < 6 * expected**0.5 + 40  # the shared bits add some variance
-
-    @pytest.mark.parametrize("size", [100, 2**15])
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
-    def test_has_the_dtype_of_keep_whatever_the_default(self, size, dtype):
+    def test_has_the_dtype_of_keep_whatever_the_default(self, dtype):
         torch.set_default_dtype(torch.float64)
         try:
-            assert functional.draw(torch.full((size,), 0.5, dtype=dtype)).dtype == dtype
+            assert functional.draw(torch.full((100,), 0.5, dtype=dtype)).dtype == dtype
         finally:
             torch.set_default_dtype(torch.float32)
 
-    @pytest.mark.parametrize("size", [100, 2**15])
-    def test_a_generator_on_another_device_than_the_probabilities(self, size):
-        keep = torch.full((size,), 0.5)
+    def test_a_generator_on_another_device_than_the_probabilities(self):
+        keep = torch.full((100,), 0.5)
         mask = functional.draw(keep.to(second_device()), torch.Generator().manual_seed(7))
         assert mask.device == second_device()
         assert set(mask.cpu().unique().tolist()) == {0.0, 1.0}
         again = functional.draw(keep.to(second_device()), torch.Generator().manual_seed(7))
         assert torch.equal(mask.cpu(), again.cpu())
 
-    def test_entries_are_independent(self):
-        mask = functional.draw(torch.full((20000, 8), 0.5)).numpy()
-        correlation = np.corrcoef(mask.T)
-        assert np.abs(correlation - np.eye(8)).max() < 0.03
-        assert abs(np.corrcoef(mask[:-1, 0], mask[1:, 0])[0, 1]) < 0.03
-
-    @pytest.mark.parametrize("size", [100, 2**15])
-    def test_generator_decides(self, size):
-        keep = torch.full((size,), 0.5)
+    def test_generator_decides(self):
+        keep = torch.full((100,), 0.5)
         one, same = (functional.draw(keep, torch.Generator().manual_seed(7)) for _ in range(2))
         other = functional.draw(keep, torch.Generator().manual_seed(8))
         assert torch.equal(one, same)
         assert not torch.equal(one, other)
+
+
+@given(batches())
+def test_labels_are_kept_by_their_side_of_a_half(batch):
+    _, targets, _ = batch
+    keep = np.random.default_rng(0).random((2, targets.shape[1]), dtype=np.float32)
+    found = functional.label_keep(torch.from_numpy(keep), torch.from_numpy(targets))
+    expected = [[keep[1 if label >= 0.5 else 0, index] for index, label in enumerate(row)] for row in targets]
+    np.testing.assert_array_equal(found, np.array(expected, dtype=np.float32).reshape(targets.shape))
 
 
 class TestHistogram:
@@ -117,7 +108,7 @@ class TestHistogram:
         assert torch.equal(whole, parts[0] + parts[1])
         assert whole.sum() == 64 * 7
 
-    def test_path_of_other_devices_gives_the_same(self):
+    def test_compiles_in_one_graph(self):
         probabilities, targets = torch.rand(40, 6), (torch.rand(40, 6) < 0.2).float()
         known = torch.rand(40, 6) < 0.8
         compiled = torch.compile(functional.histogram, fullgraph=True, backend="eager")
@@ -127,7 +118,7 @@ class TestHistogram:
                 functional.histogram(probabilities, targets, 10, known=mask),
             )
 
-    @pytest.mark.parametrize("path", ["host", "compiling", "device"])
+    @pytest.mark.parametrize("device", [False, True])
     @pytest.mark.parametrize(
         ("dtype", "unknown"),
         [
@@ -141,16 +132,14 @@ class TestHistogram:
             (torch.bfloat16, torch.nan),
         ],
     )
-    def test_what_is_not_known_may_be_anything(self, monkeypatch, path, dtype, unknown):
+    def test_what_is_not_known_may_be_anything(self, device, dtype, unknown):
         probabilities, labels = torch.rand(40, 6), torch.rand(40, 6) < 0.2
         known = torch.rand(40, 6) < 0.8
         expected = reference.histogram(probabilities.numpy(), labels.numpy(), 10, known.numpy())
         holes = torch.tensor([torch.nan, torch.inf, -torch.inf, -3.0, 7.0]).repeat(8).unsqueeze(1)
         probabilities = probabilities.where(known, holes)
         targets = labels.to(dtype).masked_fill(~known, unknown)
-        if path == "compiling":
-            monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-        if path == "device":
+        if device:
             probabilities, targets, known = (
                 each.to(second_device()) for each in (probabilities, targets, known)
             )

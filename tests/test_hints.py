@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
+
 import pytest
 
-from tailmask.errors import explain, nearest
+from tailmask._util.messages import explain, nearest
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,7 @@ def test_an_error_that_nobody_raised_is_not_ours() -> None:
         ("try:\n  int('x')\nexcept ValueError as error:\n  raise ValueError('told') from error", True),
         ("try:\n  raise ValueError('told')\nfinally:\n  print(end='')", True),
         ("try:\n  raise ValueError('told')\nexcept ValueError:\n  raise", True),
+        ("raise ValueError(\n  'told'\n)", True),
         ("import io\nwith io.StringIO():\n  raise ValueError('told')", True),
         ("int('x')", False),
         ("import torch\ntorch.zeros(2).numpy().reshape(3)", False),
@@ -44,9 +47,11 @@ def test_an_error_that_nobody_raised_is_not_ours() -> None:
     ],
 )
 def test_only_what_a_raise_of_ours_says_is_told_to_users(source: str, is_ours: bool) -> None:
+    linecache.cache["made_up.py"] = (len(source), None, source.splitlines(keepends=True), "made_up.py")
+
     def explained(module: str) -> str | None:
         try:
-            exec(source, {"__name__": module})
+            exec(compile(source, "made_up.py", "exec"), {"__name__": module})
         except ValueError as error:
             return explain(error)
         raise AssertionError("nothing was raised")

@@ -16,19 +16,24 @@ API = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8"
 
 # From the bottom up; a module may import from rows below its own, and from itself.
 LAYERS = [
-    {"errors", "files", "buffers", "targets", "__init__"},
-    {"functional", "reduction", "markdown"},
+    {"_util", "__init__"},
+    {"functional"},
     {"masking", "losses", "sampling", "metrics", "calibration"},
     {"data", "models"},
-    {"method"},
+    {"methods"},
+    {"runs"},
     {"training"},
-    {"analysis", "inference"},
+    {"learners"},
+    {"comparison", "inference"},
     {"report"},
-    {"study"},
+    {"studies"},
+    {"paper"},
     {"cli"},
     {"__main__"},
 ]
 CORE = set().union(*LAYERS[:3])
+# The grammar has the names of losses; the estimator trains with the loop for tables.
+FOR_INTEGRATIONS = CORE | {"methods", "training"}
 
 
 def imported(path):
@@ -59,7 +64,7 @@ def test_imports_go_down_only(path):
     for name in set(imported(path)) - {own, "__version__"}:
         assert name != "integrations", "nothing imports the integrations"
         if own == "integrations":
-            assert name in CORE, f"an integration imports {name}, but may import the core only"
+            assert name in FOR_INTEGRATIONS, f"an integration imports {name}, which is beyond the core"
         else:
             assert rows[name] < rows[own], f"{own} imports {name}, which is not below it"
 

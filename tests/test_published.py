@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tailmask.study import render_markdown
+from tailmask.report.result_markdown import render_markdown
 
 RESULTS = Path(__file__).parents[1] / "results"
 FILES = sorted(RESULTS.rglob("*.json"))

@@ -20,8 +20,18 @@ __version__ = "0.1.0"
 __all__ = ["PartialLabelMasking", "__version__"]
 
 _MODULES = (
-    *("analysis", "calibration", "data", "functional", "inference", "integrations", "losses", "masking"),
-    *("method", "metrics", "models", "report", "sampling", "study", "training"),
+    *(
+        "calibration",
+        "comparison",
+        "data",
+        "functional",
+        "inference",
+        "integrations",
+        "learners",
+        "losses",
+        "masking",
+    ),
+    *("methods", "metrics", "models", "paper", "report", "runs", "sampling", "studies", "training"),
 )
 
 

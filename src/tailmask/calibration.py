@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tailmask._util.label_values import check_probabilities, check_targets
 from tailmask.functional import histogram
-from tailmask.targets import check_probabilities, check_targets
 
 __all__ = ["Calibration", "apply_prior_shift", "fit_shared_threshold", "fit_thresholds"]
 

@@ -6,6 +6,7 @@ ratio once an epoch. The functions stand in the order in which the method uses t
 ======================  =======================================================
 `class_ratio`           r_c = n_c⁺ / n_c⁻                          (notation)
 `keep_probability`      probability that a label stays in the loss  (Eq. 3)
+`label_keep`            that of each label of a batch               (Eq. 3)
 `draw`                  the mask g, drawn from those probabilities  (Eq. 3)
 `histogram`             the binned sets Ŝ⁺ and Ŝ⁻                   (Eq. 4, appendix)
 `divergence`            D⁺ and D⁻, KL(P̂ ‖ P)                        (Eq. 5)
@@ -14,7 +15,7 @@ ratio once an epoch. The functions stand in the order in which the method uses t
 `next_ratio`            r̄ ← r̄ · exp(λ D_c)                          (Eq. 7)
 ======================  =======================================================
 
-`rate_gap` is this project's alternative to `divergence_gap`, with a fixed point.
+`prevalence_gap` is this project's alternative to `divergence_gap`, with a fixed point.
 
 Wherever a tensor has both labels, axis 0 is the label: `counts[1]` are the positives. C is the number of
 classes, N of samples, tau of bins.
@@ -22,7 +23,6 @@ classes, N of samples, tau of bins.
 
 from __future__ import annotations
 
-import functools
 import math
 
 import torch
@@ -37,9 +37,10 @@ __all__ = [
     "draw",
     "histogram",
     "keep_probability",
+    "label_keep",
     "next_ratio",
     "normalize",
-    "rate_gap",
+    "prevalence_gap",
 ]
 
 # Ratios stay within exp(±30): far beyond any data set, and no float32 product of two overflows.
@@ -78,36 +79,28 @@ def keep_probability(class_ratio: Tensor, target_ratio: Tensor) -> Tensor:
     return torch.stack([negatives, positives])  # (2, C)
 
 
+def label_keep(keep: Tensor, targets: Tensor) -> Tensor:
+    """Probability that each label stays in the loss: that of its class and its side of 0.5 (Eq. 3).
+
+    >>> label_keep(torch.tensor([[1.0, 0.5], [0.2, 1.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    tensor([[0.2000, 0.5000],
+            [1.0000, 1.0000]])
+    """
+    return torch.where(targets >= 0.5, keep[1], keep[0])  # (N, C)
+
+
 def draw(keep: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Mask g of zeros and ones: each entry is one with the probability that `keep` gives it (Eq. 3).
 
-    The mask has the dtype and the device of `keep`, to be multiplied with a loss; a generator may be on
+    The mask has the dtype and the device of `keep`, to be multiplied with a loss. A generator may be on
     another device.
 
     >>> draw(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
     tensor([[1., 0.],
             [1., 0.]])
     """
-    return _uniform(keep, generator).lt_(keep)
-
-
-def _uniform(like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Random numbers from [0, 1) on a grid of 2⁻²⁴, of the shape of `like`."""
-    size = like.numel()
-    plain = (
-        like.is_cpu and like.dtype == torch.float32 and (generator is None or generator.device == like.device)
-    )
-    if torch.compiler.is_compiling() or not plain or size < 2**14:
-        if generator is None:
-            return torch.rand_like(like)
-        drawn = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=generator.device)
-        return drawn.to(like.device)
-    # A third of torch.rand's cost: 16 random bits an entry, the lowest 8 shared by all of them.
-    words = torch.empty(size // 4 + 1, dtype=torch.int64, device="cpu")
-    words.random_(-(2**63), None, generator=generator)  # all 64 bits
-    bits = words.view(torch.int16)
-    shared = torch.tensor(0.5 + (int(bits[-1]) & 255) * 2.0**-24, dtype=like.dtype, device="cpu")
-    return torch.add(shared, bits[:size].view(like.shape), alpha=2**-16)
+    device = keep.device if generator is None else generator.device
+    return torch.bernoulli(keep.to(device), generator=generator).to(keep.device)
 
 
 def histogram(
@@ -130,30 +123,14 @@ def histogram(
             [[1, 1, 1, 2]]])
     """
     num_classes = probabilities.shape[-1]
-    size = num_classes * num_bins
-    bins = (probabilities * num_bins).clamp_(max=num_bins - 1)
-    if targets.is_floating_point():
-        # Adding the largest number below ½ and cutting off is targets >= ½, but faster than to compare.
-        targets = (targets + (0.5 - torch.finfo(targets.dtype).eps / 4)).int()
-    if probabilities.is_cpu and not torch.compiler.is_compiling():
-        # torch.bincount is fastest, and takes int32; elsewhere it waits for the device and breaks the graph.
-        index = bins.int().add_(_class_offsets(num_classes, num_bins)).add_(targets, alpha=size)
-        index = index.reshape(-1) if known is None else index[known]
-        return torch.bincount(index, minlength=2 * size).view(2, num_classes, num_bins)
-    offsets = torch.arange(0, size, num_bins, device=probabilities.device)
-    index = bins.long().add_(offsets).add_(targets, alpha=size)
-    if known is None:
-        counted = torch.ones_like(index)
-    else:  # what is left out still needs a place, to add nothing to
-        index, counted = index.where(known, 0), known.long()
-    counts = torch.zeros(2 * size, dtype=torch.int64, device=probabilities.device)
-    return counts.scatter_add_(0, index.reshape(-1), counted.reshape(-1)).view(2, num_classes, num_bins)
-
-
-@functools.lru_cache(maxsize=16)
-def _class_offsets(num_classes: int, num_bins: int) -> Tensor:
-    """Where each class's bins begin, (C,) int32 on the CPU: to make it anew is a tenth of a small batch."""
-    return torch.arange(0, num_classes * num_bins, num_bins, dtype=torch.int32, device="cpu")
+    known = torch.ones_like(targets, dtype=torch.bool) if known is None else known
+    label = (targets >= 0.5).long()  # (N, C)
+    category = torch.arange(num_classes, device=targets.device)  # (C,)
+    position = (probabilities * num_bins).long().clamp(max=num_bins - 1)  # the last bin holds 1.0, too
+    index = ((label * num_classes + category) * num_bins + position).where(known, 0)
+    counts = torch.zeros(2 * num_classes * num_bins, dtype=torch.int64, device=targets.device)
+    counts.scatter_add_(0, index.flatten(), known.long().flatten())
+    return counts.view(2, num_classes, num_bins)
 
 
 def divergence(counts: Tensor, *, eps: float = EPSILON) -> Tensor:
@@ -209,7 +186,7 @@ def divergence_gap(counts: Tensor) -> Tensor:
     return (positives - negatives).nan_to_num(nan=0.0)
 
 
-def rate_gap(counts: Tensor, *, shrinkage: float = 5.0) -> Tensor:
+def prevalence_gap(counts: Tensor, *, shrinkage: float = 5.0) -> Tensor:
     """Log share of true positives less the log share of predicted ones, shape (C,), within ±1.
 
     An alternative to `divergence_gap` that does come to rest: it is zero where classes are predicted (with a
@@ -223,14 +200,14 @@ def rate_gap(counts: Tensor, *, shrinkage: float = 5.0) -> Tensor:
     to itself: one that is neither present nor predicted stays, one that is predicted in vain goes down.
 
     >>> counts = torch.tensor([[[90, 0], [50, 40], [99, 0]], [[8, 2], [0, 10], [1, 0]]])
-    >>> rate_gap(counts, shrinkage=0.0)  # present and predicted: 10 and 2, 10 and 50, 1 and 0 of 100
+    >>> prevalence_gap(counts, shrinkage=0.0)  # present and predicted: 10 and 2, 10 and 50, 1 and 0 of 100
     tensor([ 1., -1.,  1.])
-    >>> rate_gap(counts)  # the last is hardly known, and follows the mean
+    >>> prevalence_gap(counts)  # the last is hardly known, and follows the mean
     tensor([ 0.6522, -0.9130,  0.1304])
     """
     num_bins = counts.shape[-1]
     if num_bins % 2:
-        raise ValueError(f"rate_gap needs an even number of bins, with an edge at 0.5, got {num_bins}")
+        raise ValueError(f"prevalence_gap needs an even number of bins, with an edge at 0.5, got {num_bins}")
     if not 0.0 <= shrinkage < math.inf:
         raise ValueError(f"shrinkage must be 0 or more and finite, got {shrinkage:g}")
     present = counts[1].sum(dim=-1).to(torch.float32)  # (C,)

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from tailmask.cli import main
-from tailmask.method import RECOMMENDED
-from tailmask.study import render_markdown
+from tailmask.methods import RECOMMENDED
+from tailmask.report.result_markdown import render_markdown
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
     assert content["machine"]["cores"] >= 1
     assert content["versions"]["torch"]
     assert sorted(run.name for run in (folder / "runs").iterdir()) == [
-        f"{method}_seed={seed}" for method in ("bce", "plm_adapt=rate", "plm") for seed in (0, 1)
+        f"{method}_seed={seed}" for method in ("bce", "plm_adapt=prevalence", "plm") for seed in (0, 1)
     ]
     (recorded,) = {run["threads"] for run in content["runs"]}
     assert recorded >= 1
@@ -70,10 +70,10 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
         (["--methods", "bce,plm"], "methods are separated by spaces, as in --methods bce plm\n"),
         (["--methods", "bce,", "plm"], "methods are separated by spaces, as in --methods bce\n"),
         (
-            ["--methods", "bce,plm:rate=0.05,bins=20+asl, focal"],
-            "as in --methods bce plm:rate=0.05,bins=20+asl focal\n",
+            ["--methods", "bce,plm:rate=0.05,num_bins=20+asl, focal"],
+            "as in --methods bce plm:rate=0.05,num_bins=20+asl focal\n",
         ),
-        (["--methods", "plm:rate=0.05,bin=20"], "did you mean 'bins'"),
+        (["--methods", "plm:rate=0.05,num_bin=20"], "did you mean 'num_bins'"),
         (["--methods", "plm+ldam"], "plm masks single labels"),
         (["--seeds", "0"], "--seeds must be 1 or more, got 0"),
         (["--jobs", "0"], "--jobs must be 1 or more, got 0"),
@@ -90,11 +90,13 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
         (["--epochs", "3", "--budget", "0.5"], "either epochs or a budget"),
         (["--set", "optimizer.lrr=1"], "did you mean 'optimizer.lr'"),
         (["--recipe", "digit"], "did you mean 'digits'"),
-        (["--sedes", "3"], "did you mean '--seeds'"),
+        (["--sedes", "3"], "Did you mean --seeds"),
     ],
 )
 def test_mistakes_cost_no_time_and_leave_nothing(arguments, sentence, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tailmask.study.process.COMMAND", ("false",))  # no worker is needed to see them
+    monkeypatch.setattr(
+        "tailmask.studies.worker_process.COMMAND", ("false",)
+    )  # no worker is needed to see them
     assert main(["compare", *arguments]) == 2
     err = capsys.readouterr().err
     assert sentence in err
@@ -121,7 +123,7 @@ def test_a_missing_extra_is_named(capsys, monkeypatch, tmp_path):
     import sys
 
     monkeypatch.setitem(sys.modules, "pytorch_lightning", None)
-    monkeypatch.setattr("tailmask.study.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("tailmask.studies.required_packages.find_spec", lambda name: None)
     assert main(["compare"]) == 2
     assert "pip install 'tailmask[cli]'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

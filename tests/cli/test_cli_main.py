@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
 import pytest
 
 from tailmask import __version__, cli
-from tailmask.cli import COMMANDS, main
-from tailmask.errors import UserError
+from tailmask._util.messages import UserError
+from tailmask.cli import main
+from tailmask.cli.app import COMMANDS
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def command(monkeypatch: pytest.MonkeyPatch):
     """Replaces what a command does, so that what becomes of its errors can be seen."""
 
     def replace(function) -> int:
-        monkeypatch.setattr(cli, "_run", lambda name, arguments: function())
+        monkeypatch.setattr(cli, "_run", lambda arguments: function())
         return main(["data"])
 
     return replace
@@ -33,13 +34,11 @@ def raising(error: BaseException):
     return function
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
 def test_help_lists_every_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     out = capsys.readouterr().out
-    for name, command in COMMANDS.items():
-        assert f"  {name}" in out
-        assert command.help in out
+    assert [name for name in COMMANDS if f" {name} " not in out] == []
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,26 +47,30 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_is_fast_and_imports_no_torch() -> None:
-    code = "import sys; from tailmask.cli import main; main(['--help']); sys.exit('torch' in sys.modules)"
-    seconds = []
-    for _ in range(3):  # the best of three: other tests run beside this one
-        start = time.perf_counter()
-        assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.5
+    heavy = "{'torch', 'polars', 'numpy', 'sklearn', 'matplotlib'}"
+    code = (
+        "import sys; from tailmask.cli import main; main(['--help']); "
+        f"sys.exit(len({heavy} & set(sys.modules)))"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
 
 
 def test_unknown_commands_get_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dta"]) == 2
     captured = capsys.readouterr()
-    assert captured.err == "tailmask: there is no command 'dta': did you mean 'data'?\n"
+    assert '"dta"' in captured.err
+    assert 'Did you mean "data"?' in captured.err
+    assert captured.err.count("\n") == 1
     assert captured.out == ""
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["data", "--rhoo", "3"], "there is no option --rhoo: did you mean '--rho'?"),
+        (["data", "--rhoo", "3"], "Unknown option: --rhoo. Did you mean --rho?"),
         (["data", "digits", "--rho", "many"], "--rho takes a number, got 'many'"),
         (["data", "digits", "--rho", "0.1"], "--rho must be 1 or more, got 0.1"),
         (["data", "digits", "--format", "xml"], "--format takes one of"),
@@ -99,7 +102,7 @@ def test_users_errors(command, capsys: pytest.CaptureFixture[str]) -> None:
 def test_our_own_value_errors_are_sentences_and_others_are_not(
     command, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tailmask.data.longtail import long_tail_counts
+    from tailmask.data.public.longtail import long_tail_counts
 
     assert command(lambda: long_tail_counts(5, 3, 0.0)) == 2
     assert capsys.readouterr().err.startswith("tailmask: rho must be 1 or more")

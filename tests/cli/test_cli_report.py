@@ -10,7 +10,7 @@ import pytest
 
 from synthetic_runs import draw_logits, draw_targets, write_run
 from tailmask.cli import main
-from tailmask.training.run import Run
+from tailmask.runs.reader import Run
 
 TARGETS = draw_targets(120, 4)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tailmask.cli import main
-from tailmask.study import render_markdown
-from tailmask.training.lock import locked
+from tailmask.report.result_markdown import render_markdown
+from tailmask.runs.lock import locked
 
-FAKE_WORKER = Path(__file__).parents[1] / "study" / "fake_worker.py"
+FAKE_WORKER = Path(__file__).parents[1] / "studies" / "fake_worker.py"
 
 
 @pytest.fixture(autouse=True)
@@ -23,17 +23,15 @@ def own_folder(tmp_path, monkeypatch):
 
 def test_a_table_is_filled_row_by_row(tmp_path, capsys, monkeypatch):
     rows = ["reproduce", "table6", "--data", "digits", "--budget", "0.025", "--jobs", "1", "--methods"]
-    command = [*rows, "plm:init=mean", "plm:init=class"]
+    command = [*rows, "plm:initial_ratio=mean", "plm:initial_ratio=class"]
     monkeypatch.setattr("sys.argv", ["tailmask", *command])
 
     # One of the runs cannot be made: it is named in the end and gives an exit code, the others are there.
-    with locked(tmp_path / "runs" / "digits_budget=0.025" / "plm_init=class_seed=0"):
+    with locked(tmp_path / "runs" / "digits_budget=0.025" / "plm_initial_ratio=class_seed=0"):
         assert main(command) == 2
     out, err = capsys.readouterr()
-    assert "plm:init=mean, seed 0: validation F1" in err
-    assert (
-        "1 run failed, and the result is without: plm:init=class, seed 0: another process is training" in err
-    )
+    assert "plm:initial_ratio=mean, seed 0: validation F1" in err
+    assert "1 run failed, and the result is without: plm:initial_ratio=class, seed 0: another process" in err
     assert out.splitlines()[-1] == "result in results/table6.json, results/table6.md"
     result = json.loads((tmp_path / "results" / "table6.json").read_text())
     measured = {row["label"]: row["cells"][0]["n"] for row in result["tables"][0]["rows"]}
@@ -42,8 +40,8 @@ def test_a_table_is_filled_row_by_row(tmp_path, capsys, monkeypatch):
     assert result["budget"] == 0.025
 
     # The next call makes what is missing, and the row of the first stays without being asked for.
-    assert main([*rows, "plm:init=class"]) == 0
-    assert "1/1 plm:init=class, seed 0" in capsys.readouterr().err
+    assert main([*rows, "plm:initial_ratio=class"]) == 0
+    assert "1/1 plm:initial_ratio=class, seed 0" in capsys.readouterr().err
     result = json.loads((tmp_path / "results" / "table6.json").read_text())
     measured = {row["label"]: row["cells"][0]["n"] for row in result["tables"][0]["rows"]}
     assert measured == {"min r": 0, "max r": 0, "mean r": 1, "r, the data's": 1}
@@ -64,7 +62,7 @@ def test_the_list_is_one_command_a_run(capsys, tmp_path):
 
 
 def test_the_toy_example_needs_no_training(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("tailmask.study.process.COMMAND", ("false",))
+    monkeypatch.setattr("tailmask.studies.worker_process.COMMAND", ("false",))
     assert main(["reproduce", "figure6", "--out", "here"]) == 0
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == [
         "figure6.json",
@@ -78,7 +76,7 @@ def test_the_toy_example_needs_no_training(capsys, tmp_path, monkeypatch):
     ("arguments", "sentence"),
     [
         (["tabel1"], "did you mean 'table1'"),
-        (["table9"], "there is no target 'table9'"),
+        (["table9"], "the paper has no 'table9'"),
         (["table1", "--seeds", "0"], "--seeds must be 1 or more"),
         (["table1", "--jobs", "-1"], "--jobs must be 1 or more"),
         (["table1", "--methods", "focl"], "did you mean 'focal'"),
@@ -91,7 +89,7 @@ def test_the_toy_example_needs_no_training(capsys, tmp_path, monkeypatch):
     ],
 )
 def test_mistakes_cost_no_time_and_leave_nothing(arguments, sentence, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tailmask.study.process.COMMAND", ("false",))
+    monkeypatch.setattr("tailmask.studies.worker_process.COMMAND", ("false",))
     assert main(["reproduce", *arguments]) == 2
     err = capsys.readouterr().err
     assert sentence in err
@@ -100,7 +98,7 @@ def test_mistakes_cost_no_time_and_leave_nothing(arguments, sentence, tmp_path, 
 
 
 def test_data_that_cannot_be_had_are_named_with_a_way_out(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tailmask.study.process.COMMAND", (sys.executable, str(FAKE_WORKER)))
+    monkeypatch.setattr("tailmask.studies.worker_process.COMMAND", (sys.executable, str(FAKE_WORKER)))
     assert main(["reproduce", "figure4", "--data-dir", "missing", "--jobs", "1"]) == 2
     expected = (
         "tailmask: there is no data set called 'coco'; or make figure4 of other data, as in --data digits\n"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tailmask.cli import main
-from tailmask.cli.progress import RunProgress, notes
-from tailmask.training import Run, configure, load_recipe
-from tailmask.training.toml import to_toml
+from tailmask.cli.progress_bar import RunProgress, notes
+from tailmask.runs import Run, configure, load_recipe
+from tailmask.runs.recipe_text import to_toml
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +90,23 @@ def test_one_label_each_with_rows_and_classes_that_lack_it(tmp_path: Path, capsy
 
 def test_the_folder_has_a_name_where_none_is_given(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments = ["--method", "plm:rate=1,init=mean", "--seed", "2", "--epochs", "1", "--threads", "1"]
+    arguments = [
+        "--method",
+        "plm:rate=1,initial_ratio=mean",
+        "--seed",
+        "2",
+        "--epochs",
+        "1",
+        "--threads",
+        "1",
+    ]
     assert main(["train", "digits", *arguments]) == 0
-    assert Run(tmp_path / "runs" / "digits_plm_rate=1_init=mean_seed=2").is_complete
+    assert Run(tmp_path / "runs" / "digits_plm_rate=1_initial_ratio=mean_seed=2").is_complete
 
 
 def test_print_config_is_a_recipe_that_reads_back(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments = ["--budget", "0.2", "--method", "plm:init=mean+focal", "--set", "optimizer.lr=0.05"]
+    arguments = ["--budget", "0.2", "--method", "plm:initial_ratio=mean+focal", "--set", "optimizer.lr=0.05"]
     assert main(["train", "multimnist", *arguments, "--print-config"]) == 0
     text = capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
@@ -106,9 +115,9 @@ def test_print_config_is_a_recipe_that_reads_back(tmp_path: Path, monkeypatch, c
     recipe = load_recipe(str(path))
     assert recipe.optimizer.lr == 0.05
     assert recipe.schedule.epochs == 18
-    assert recipe.method["plm"] == {"rate": 0.05, "init": "mean"}
+    assert recipe.method["plm"] == {"rate": 0.05, "initial_ratio": "mean"}
     again = configure("multimnist", "plm+focal", recipe=str(path))
-    assert str(again.method) == "plm:rate=0.05,init=mean+focal:gamma=2"
+    assert str(again.method) == "plm:rate=0.05,initial_ratio=mean+focal:gamma=2"
     assert to_toml(again).partition("\n")[2] == text.rstrip("\n").partition("\n")[2].partition("\n")[2]
 
 
@@ -129,14 +138,14 @@ def test_overrides_reach_the_run(tmp_path: Path) -> None:
             ["digits", "--method", "plm+focl"],
             "unknown word 'focl' in the method 'plm+focl': did you mean 'focal'?",
         ),
-        (["digits", "--method", "ldam"], "ldam needs data with exactly one label a sample"),
+        (["digits", "--method", "ldam"], "ldam needs data with exactly one label per sample"),
         (["digit"], "there is no data set and no file called 'digit': did you mean 'digits'?"),
         (
             ["digits", "--set", "optimizer.lrr=1"],
             "unknown field 'optimizer.lrr': did you mean 'optimizer.lr'?",
         ),
         (["digits", "--recipe", "digit"], "unknown recipe 'digit': did you mean 'digits'?"),
-        (["digits", "--metod", "plm"], "there is no option --metod: did you mean --method?"),
+        (["digits", "--metod", "plm"], "Unknown option: --metod. Did you mean --method?"),
         (["digits", "--model", "resnet23"], "unknown model 'resnet23': did you mean 'resnet32'?"),
         (["digits", "--budget", "0"], "the budget must be a share"),
         (["digits", "--seed", "-1"], "the seed must be 0 or more"),
@@ -187,7 +196,7 @@ def test_a_table_with_another_model_than_the_recipes(table: Path, tmp_path: Path
         "model.hidden and model.dropout are for the model 'mlp', not for 'linear'"
     )
     assert refused(capsys, *command, *out, "--model", "resnet12") == (
-        "the model 'resnet12' is for images (channels, height, width), but a sample here has the shape (2,): "
+        "the model 'resnet12' is for images (channels, height, width), but a sample here has the shape (4,): "
         "choose 'mlp' or 'linear', which fit tables"
     )
     assert main(["train", *command, *out, "--model", "linear"]) == 0
@@ -209,7 +218,7 @@ def test_ctrl_c_leaves_a_resumable_run_and_says_how_to_go_on(tmp_path: Path, mon
     assert main(command) == 130
     captured = capsys.readouterr()
     assert (
-        f"note: stopped after epoch 2 of 40, kept in {folder}; to go on: tailmask train digits "
+        f"note: stopped after epoch 2 of 40, kept in {folder}; to resume: tailmask train digits "
         f"--threads 1 --out {folder}\n" in captured.err
     )
     assert captured.out == ""
@@ -220,7 +229,7 @@ def test_ctrl_c_before_training_began_is_answered_too(tmp_path: Path, monkeypatc
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tailmask.training.engine.load", interrupt)
+    monkeypatch.setattr("tailmask.cli.train.load", interrupt)
     assert main(["train", "digits", "--out", str(tmp_path / "run")]) == 130
     assert capsys.readouterr().err == "note: stopped before training began; nothing was written\n"
     assert not (tmp_path / "run").exists()

@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
+from tailmask.data.class_statistics import co_occurrence, summarize
 from tailmask.data.dataset import Dataset, Split
-from tailmask.data.image_encoder import ImageEncoder
-from tailmask.data.images import Images, crop, crop_and_flip
-from tailmask.data.statistics import co_occurrence, summarize
+from tailmask.data.encoders.image import ImageEncoder
+from tailmask.data.images.in_memory import Images, crop, crop_and_flip
 
 TARGETS = torch.tensor([[1, 0, 1], [0, -1, 1], [1, 1, 1], [0, 0, 0]], dtype=torch.int8)
 
@@ -144,3 +144,11 @@ def test_dataset_lists_the_splits_there_are() -> None:
     dataset = Dataset("a", ("x", "y", "z"), split, None, split, encoder)
     assert list(dataset.splits) == ["train", "test"]
     assert dataset.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "members", [np.zeros(4, int), np.zeros((3, 1), int), np.zeros((4, 3), int), np.zeros((4, 1))]
+)
+def test_members_are_one_or_two_numbers_for_each_sample(members) -> None:
+    with pytest.raises(ValueError, match=r"integers of shape \(4, 1\) or \(4, 2\)"):
+        Split(torch.zeros(4, 1), TARGETS, members)

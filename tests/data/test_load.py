@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tailmask._util.messages import UserError
 from tailmask.data import NAMED, DataOptions, load
-from tailmask.errors import UserError
 
 
 def test_unknown_names_get_a_suggestion() -> None:
@@ -25,9 +25,9 @@ def test_unknown_names_get_a_suggestion() -> None:
 
 
 def test_files_of_no_known_kind(tmp_path: Path) -> None:
-    (tmp_path / "a.xlsx").write_bytes(b"")
-    with pytest.raises(UserError, match=r"a\.xlsx is of no kind that can be read: take one of \.csv"):
-        load(tmp_path / "a.xlsx")
+    (tmp_path / "a.docx").write_bytes(b"")
+    with pytest.raises(UserError, match=r"a\.docx is of no kind that can be read: take one of \.csv"):
+        load(tmp_path / "a.docx")
     with pytest.raises(UserError, match="is a folder without one pair"):
         load(tmp_path)
     options = DataOptions(test_file=tmp_path / "gone.csv", labels="l")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from tailmask._util.messages import UserError
 from tailmask.data.splits import by_rarest_label, stratified
-from tailmask.errors import UserError
 
 
 def long_tailed(number: int, num_classes: int, seed: int = 0) -> torch.Tensor:

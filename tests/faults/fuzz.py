@@ -32,7 +32,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from faults.mutations import SHARE_OF_MUTATIONS, mutate, nonsense
-from tailmask.errors import explain
+from tailmask._util.messages import explain
 
 SECONDS = 20.0  # of one try, on a machine that others use as well
 GIGABYTE = 2**30

@@ -14,7 +14,16 @@ __all__ = ["command", "run_process", "start_process", "train_digits"]
 
 # Forked from a server that has imported everything, a process starts in moments.
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["tailmask.training.engine", "tailmask.cli.train"])
+context.set_forkserver_preload(
+    [
+        "tailmask.cli.app",
+        "tailmask.cli.train",
+        "tailmask.data.public.digits",
+        "tailmask.training.engine",
+        "tailmask.training.with_lightning.lightning_run",
+        "sklearn.datasets",
+    ]
+)
 
 
 def start_process(target: Callable[..., None], *arguments: object) -> BaseProcess:

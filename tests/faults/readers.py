@@ -23,21 +23,22 @@ from safetensors.torch import load, save
 from scipy import sparse
 
 from tailmask import PartialLabelMasking
-from tailmask.analysis.experiment import arrange
-from tailmask.analysis.outputs import read_outputs
 from tailmask.calibration import Calibration
 from tailmask.cli.train import _table
+from tailmask.comparison.arrangement import arrange
+from tailmask.comparison.outputs import read_outputs
 from tailmask.data import DataOptions
-from tailmask.data.cifar import read_cifar
-from tailmask.data.encoders import Encoder
-from tailmask.data.idx import read_idx
-from tailmask.data.mulan import read_label_names
-from tailmask.data.own import load_file
+from tailmask.data.encoders.encoder import Encoder
+from tailmask.data.public.cifar import read_cifar
+from tailmask.data.readers.idx import read_idx
+from tailmask.data.readers.mulan import read_label_names
+from tailmask.data.readers.user_file import load_file
 from tailmask.inference import Predictor
-from tailmask.report import history
-from tailmask.training import Run, configure, train
-from tailmask.training.checkpoint import read_checkpoint
-from tailmask.training.recipe import load_recipe
+from tailmask.report import run_curves
+from tailmask.runs import Run, configure
+from tailmask.runs.recipe import load_recipe
+from tailmask.training import train
+from tailmask.training.checkpoint_file import read_checkpoint
 from training.tiny import Interrupter, tiny_config, tiny_dataset
 
 __all__ = ["READERS", "Reader"]
@@ -305,10 +306,10 @@ def run_folder(path: Path) -> None:
     outputs = read_outputs(run)
     outputs.evaluation()
     outputs.probabilities()
-    history.losses([run])
-    history.seconds(run)
-    history.ratios([run])
-    history.divergences([run])
+    run_curves.losses([run])
+    run_curves.seconds(run)
+    run_curves.ratios([run])
+    run_curves.divergences([run])
 
 
 def make_model(folder: Path) -> list[str]:

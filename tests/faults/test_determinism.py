@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faults.readers import frame
-from tailmask.training import Run
+from tailmask.runs import Run
 from training.tiny import same_bytes, without_times
 
 

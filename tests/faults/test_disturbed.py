@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from faults.processes import run_process, start_process, train_digits
-from tailmask.training import Run
+from tailmask.runs import Run
 from training.tiny import same_bytes
 
 EPOCHS = 3
@@ -136,7 +137,11 @@ def test_two_processes_in_one_folder(whole: Path, tmp_path: Path) -> None:
     while not (folder / "run.json").exists():
         assert first.is_alive()
         time.sleep(0.01)
-    assert run_process(train_digits, folder, EPOCHS, log) == 2
+    os.kill(first.pid or 0, signal.SIGSTOP)  # so that it cannot end before the second one begins
+    try:
+        assert run_process(train_digits, folder, EPOCHS, log) == 2
+    finally:
+        os.kill(first.pid or 0, signal.SIGCONT)
     assert f"another process is training in {folder}" in log.read_text()
     first.join()
     assert first.exitcode == 0

@@ -13,19 +13,19 @@ from claims import ROWS, peak
 from safetensors.torch import load_file, save, save_file
 
 from tailmask import PartialLabelMasking
+from tailmask._util.messages import UserError
 from tailmask.calibration import Calibration
-from tailmask.data.encoders import Encoder
-from tailmask.errors import UserError
+from tailmask.data.encoders.encoder import Encoder
 from tailmask.inference import Predictor
 from tailmask.models import build_model
-from tailmask.training.checkpoint import read_checkpoint
-from tailmask.training.weights import ModelDescription, load_model, save_model
+from tailmask.runs.model_file import ModelDescription, load_model, save_model
+from tailmask.training.checkpoint_file import read_checkpoint
 
 
 def test_a_damaged_checkpoint_is_not_gone_on_with(tmp_path: Path) -> None:
     """One bit of a weight: torch would load it without a word."""
     path = tmp_path / "checkpoint.ckpt"
-    torch.save({"epochs_done": 1, "state_dict": {"weight": torch.ones(1000)}}, path)
+    torch.save({"epochs_done": 1, "history": ["{}"], "state_dict": {"weight": torch.ones(1000)}}, path)
     assert read_checkpoint(path)["epochs_done"] == 1
     content = bytearray(path.read_bytes())
     content[content.find(torch.ones(4).numpy().tobytes()) + 2] ^= 1
@@ -118,16 +118,16 @@ def test_a_column_without_a_scale_is_refused() -> None:
         ("target_ratio", torch.tensor([1.0, -1.0])),
         ("target_ratio", torch.tensor([1, 2])),
         ("class_counts", torch.tensor([[1, 1], [-1, 1]])),
-        ("counts", torch.full((2, 2, 10), -1)),
-        ("counts", torch.zeros(2, 2, 10)),
-        ("counts", torch.zeros(3, dtype=torch.int64)),
+        ("histograms.counts", torch.full((2, 2, 10), -1)),
+        ("histograms.counts", torch.zeros(2, 2, 10)),
+        ("histograms.counts", torch.zeros(3, dtype=torch.int64)),
     ],
 )
 def test_a_spoilt_state_is_refused_and_spoils_nothing(tmp_path: Path, name: str, value: torch.Tensor) -> None:
     criterion = PartialLabelMasking.from_counts([5, 1], [5, 9])
     state = {key: tensor.clone() for key, tensor in criterion.state_dict().items()}
     save_file(state | {name: value}, tmp_path / "state.safetensors")
-    with pytest.raises(ValueError, match=f"the state('s {name})? must") as error:
+    with pytest.raises(ValueError, match=f"the state('s {name.rpartition('.')[2]})? must") as error:
         criterion.load_state_dict(load_file(tmp_path / "state.safetensors"))
     assert "\n" not in str(error.value)
     assert all(torch.equal(tensor, state[key]) for key, tensor in criterion.state_dict().items())

@@ -13,7 +13,9 @@ import pytest
 import torch
 
 from faults.processes import run_process, train_digits
-from tailmask.training import Run, train
+from tailmask.runs import Run
+from tailmask.training import train
+from tailmask.training.tables.table_run import Checkpoints
 from training.tiny import same_bytes, tiny_config, tiny_dataset, without_times
 
 EPOCHS = 2
@@ -25,6 +27,7 @@ NUM_RENAMES = 1 + EPOCHS + 3
 def train_until_rename(folder: Path, number: int, before: bool) -> None:
     """Train, and die just before or after the file of that number is renamed to its place."""
     torch.set_num_threads(1)
+    Checkpoints.SECONDS_BETWEEN = 0.0
     replace, calls = Path.replace, []
 
     def dying(self: Path, target: Path) -> Path:

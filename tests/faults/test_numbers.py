@@ -11,10 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from tailmask._util.messages import UserError
 from tailmask.data.dataset import Split
-from tailmask.errors import UserError
-from tailmask.training import Run, train
-from tailmask.training.checkpoint import find_checkpoint
+from tailmask.runs import Run
+from tailmask.training import train
+from tailmask.training.checkpoint_file import find_checkpoint
 from training.remote import make_steps_remote
 from training.tiny import Interrupter, replaced, same_bytes, tiny_config, tiny_dataset, without_times
 

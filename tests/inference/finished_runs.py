@@ -13,12 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from tailmask.data import DataOptions
-from tailmask.data.encoders import Encoder
+from tailmask.data.encoders.encoder import Encoder
 from tailmask.inference import Predictor
 from tailmask.inference.classifier import Classifier
 from tailmask.models import build_model
-from tailmask.training import configure, train
-from tailmask.training.weights import ModelDescription, save_model
+from tailmask.runs import configure
+from tailmask.runs.model_file import ModelDescription, save_model
+from tailmask.training import train
 
 NUM_COLOURS = ("red", "green", "blue")
 

@@ -14,11 +14,11 @@ from safetensors.torch import load_file
 from torch import nn
 
 from tailmask import __version__
+from tailmask._util.messages import UserError
 from tailmask.data import load
-from tailmask.errors import UserError
 from tailmask.inference import Predictor, export_model
 from tailmask.models import MODELS, build_model
-from tailmask.training import Run
+from tailmask.runs import Run
 
 SIZES = (1, 7, 64)
 SHAPES = {
@@ -195,13 +195,13 @@ def test_a_network_that_cannot_be_exported(factory, name, tmp_path, capfd):
 
 def test_a_program_that_differs_is_not_written(tmp_path, monkeypatch):
     file = random_model(tmp_path / "run.safetensors")
-    save = sys.modules["tailmask.inference.export"]._save_program
+    save = sys.modules["tailmask.inference.exported_files"]._save_program
 
     def broken(*arguments):
         run = save(*arguments)
         return lambda inputs: run(inputs) + (0.01 if len(inputs) > 1 else 0.0)
 
-    monkeypatch.setattr("tailmask.inference.export._save_program", broken)
+    monkeypatch.setattr("tailmask.inference.exported_files._save_program", broken)
     with pytest.raises(UserError, match=r"m\.pt2 is not written: .* differ from the network's by 0\.01"):
         export_model(file, tmp_path / "m.pt2")
     assert [path.name for path in tmp_path.iterdir()] == ["run.safetensors"]

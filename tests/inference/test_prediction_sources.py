@@ -11,8 +11,8 @@ import torch
 from finished_runs import MadeInputs, predictor_of
 from torch import nn
 
-from tailmask.data.arrays import ArrayEncoder
-from tailmask.errors import UserError
+from tailmask._util.messages import UserError
+from tailmask.data.encoders.array import ArrayEncoder
 from tailmask.inference import Predictor, write_predictions
 
 
@@ -32,7 +32,7 @@ def test_no_samples_give_an_empty_table(suffix, table_run, tmp_path):
     [
         ("colour\nred\n", "lacks the columns? age"),
         ("age,shade\n1,red\n", "lacks the columns? colour"),
-        ("colour,age\nred,old\n", "cannot be read as a table .*'age'.*old"),
+        ("colour,age\nred,old\n", "has 'old' in row 1 of the column 'age'"),
     ],
 )
 def test_tables_that_do_not_fit(text, message, table_run, tmp_path):

@@ -17,10 +17,10 @@ from finished_runs import MadeInputs, predictor_of, random_model, write_table
 from PIL import Image
 from torch import nn
 
-from tailmask.data.image_encoder import ImageEncoder
-from tailmask.errors import UserError
+from tailmask._util.messages import UserError
+from tailmask.data.encoders.image import ImageEncoder
 from tailmask.inference import Predictor, write_predictions
-from tailmask.inference.formats import Piece
+from tailmask.inference.prediction_files import Piece
 
 
 def read(path: Path) -> list[dict]:
@@ -186,7 +186,7 @@ def test_batches_are_taken_one_by_one_and_let_go(suffix, tmp_path, monkeypatch):
             watch("inputs", inputs)
             return inputs[:, :2]
 
-    monkeypatch.setattr("tailmask.inference.table.Piece", watched_piece)
+    monkeypatch.setattr("tailmask.inference.prediction_table.Piece", watched_piece)
     encoder = MadeInputs([torch.randn(5, 3) for _ in range(20)], [])
     ahead = []
     write_predictions(
@@ -203,7 +203,7 @@ def test_batches_are_taken_one_by_one_and_let_go(suffix, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
 def test_parquet_is_written_before_the_last_row_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("tailmask.inference.formats.GROUP_NUMBERS", 2**20)
+    monkeypatch.setattr("tailmask.inference.prediction_files.GROUP_NUMBERS", 2**20)
     num_pieces, size, num_classes = 30, 10_000, 120  # 144 MB of probabilities
 
     class Endless(MadeInputs):

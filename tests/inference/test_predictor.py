@@ -15,11 +15,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from tailmask._util.messages import UserError
 from tailmask.data import DataOptions, load
-from tailmask.errors import UserError
 from tailmask.inference import Predictor
 from tailmask.inference.classifier import Classifier
-from tailmask.training import Run
+from tailmask.runs import Run
 
 
 def sigmoid(logits):

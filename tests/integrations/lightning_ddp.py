@@ -59,7 +59,9 @@ def main(root: Path) -> None:
         )
         _, whole = fit(root, expected=expected, callbacks=[checkpoints])
         path = root / str(expected) / f"step={NUM_BATCHES + 2}.ckpt"
-        saved = torch.load(path, weights_only=True)["callbacks"]["PLMCallback"]["criterion"]["counts"]
+        saved = torch.load(path, weights_only=True)["callbacks"]["PLMCallback"]["criterion"][
+            "histograms.counts"
+        ]
         trainer, resumed = fit(root, expected=expected, ckpt_path=path)
         results["expected" if expected else "drawn"] = {
             "whole": whole.criterion.target_ratio.tolist(),

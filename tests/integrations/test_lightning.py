@@ -85,13 +85,14 @@ def test_resumes_from_every_checkpoint(package, tmp_path, where, when, statistic
         assert_same(resumed, (whole.model, whole.criterion))
 
 
+@pytest.mark.parametrize("statistics", ["validation", None])  # None is the criterion's own choice
 @pytest.mark.parametrize("checks", [1.0, 0.5])
-def test_validation_statistics_are_those_of_the_last_pass(package, tmp_path, checks):
-    module = make_module(package, adapt="rate", warmup=0)
-    callback = PLMCallback("criterion", statistics="validation")
+def test_validation_statistics_are_those_of_the_last_pass(package, tmp_path, checks, statistics):
+    module = make_module(package, adapt="prevalence", warmup=0)
+    callback = PLMCallback("criterion", statistics=statistics)
     trainer = make_trainer(package, tmp_path, callbacks=[callback], val_check_interval=checks)
     trainer.fit(module, *loaders(validation=True))
-    expected = train_plainly(adapt="rate", warmup=0, record=False, validate=True)
+    expected = train_plainly(adapt="prevalence", warmup=0, validate=True)
     assert_same(module, expected)
     trainer.validate(module, loaders(validation=True)[1], verbose=False)
     assert not module.criterion.counts.any()
@@ -108,7 +109,7 @@ def test_a_later_fit_may_take_its_statistics_from_training(package, tmp_path, in
         del module.training_step
     else:
         trainer.fit(module, *loaders(validation=True))
-    assert module.criterion.record
+    assert module.criterion.statistics == "training"
     steps = int(module.criterion.num_steps)
     make_trainer(package, tmp_path, callbacks=[PLMCallback()], max_epochs=1).fit(module, *loaders())
     assert module.criterion.num_steps == steps + 1
@@ -116,11 +117,11 @@ def test_a_later_fit_may_take_its_statistics_from_training(package, tmp_path, in
 
 @pytest.mark.parametrize("statistics", ["training", "validation"])
 def test_a_criterion_that_does_not_record_stays_so(package, tmp_path, statistics):
-    module = make_module(package, record=False)
-    module.criterion.update(torch.zeros(8, 3), torch.ones(8, 3))
+    module = make_module(package, statistics="validation")
+    module.on_train_start = lambda: module.criterion.update(torch.zeros(8, 3), torch.ones(8, 3))
     callback = PLMCallback(statistics=statistics)
     make_trainer(package, tmp_path, callbacks=[callback], max_epochs=1).fit(module, *loaders(validation=True))
-    assert not module.criterion.record
+    assert module.criterion.statistics == "validation"
 
 
 def test_epochs_without_validation_keep_their_ratios(package, tmp_path):
@@ -159,7 +160,7 @@ def test_validation_without_the_criterion_is_an_error(package, tmp_path):
         trainer.fit(module, *loaders(validation=True))
 
 
-def test_a_cut_epoch_gives_its_statistics_to_the_next_step(package, tmp_path):
+def test_a_cut_epoch_gives_its_statistics_to_a_checkpoint(package, tmp_path):
     module = make_module(package, expected=True)
     trainer = make_trainer(package, tmp_path, max_epochs=-1, max_steps=NUM_BATCHES + 2)
     trainer.fit(module, *loaders())
@@ -189,7 +190,7 @@ def test_logs_ratios_and_divergences(package, tmp_path):
 def test_a_module_with_two_criteria_has_two_callbacks(package, tmp_path):
     module = make_module(package)
     module.other = make_parts(rate=0.0)[1]
-    module.other.update(torch.zeros(8, 3), torch.ones(8, 3))
+    module.on_train_start = lambda: module.other.update(torch.zeros(8, 3), torch.ones(8, 3))
     callbacks = [PLMCallback("criterion"), PLMCallback("other")]
     trainer = make_trainer(package, tmp_path, callbacks=callbacks, max_epochs=1)
     trainer.fit(module, *loaders())
@@ -241,8 +242,6 @@ def test_names_the_criterion_that_it_cannot_find(package, tmp_path):
 def test_statistics_are_of_training_or_validation():
     with pytest.raises(ValueError, match="did you mean 'validation'"):
         PLMCallback(statistics="valid")
-    with pytest.raises(ValueError, match="statistics is not None: choose from training, validation"):
-        PLMCallback(statistics=None)
     with pytest.raises(ValueError, match="has no module yet"):
         _ = PLMCallback().criterion
 
@@ -265,7 +264,7 @@ def test_two_processes_resume_in_the_middle_of_an_epoch(tmp_path):
     ("warmup", "fit", "warns"), [(5, {}, True), (1, {}, False), (5, {"fast_dev_run": True}, False)]
 )
 def test_says_where_training_ends_before_anything_is_masked(package, tmp_path, warmup, fit, warns):
-    module = make_module(package, adapt="rate", warmup=warmup)
+    module = make_module(package, adapt="prevalence", warmup=warmup)
     trainer = make_trainer(package, tmp_path, callbacks=[PLMCallback(statistics="validation")], **fit)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -284,7 +283,7 @@ def test_says_where_training_ends_before_anything_is_masked(package, tmp_path, w
     ],
 )
 def test_counts_the_epochs_that_a_resumed_training_has_left(package, tmp_path, when, max_epochs, warns):
-    options = {"adapt": "rate", "warmup": 5}
+    options = {"adapt": "prevalence", "warmup": 5, "statistics": "training"}
     checkpoints = package.callbacks.ModelCheckpoint(tmp_path / "all", save_top_k=-1, **when)
     trainer = make_trainer(
         package, tmp_path, callbacks=[checkpoints, PLMCallback()], enable_checkpointing=True

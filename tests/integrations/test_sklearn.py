@@ -25,8 +25,15 @@ from tailmask import PartialLabelMasking
 from tailmask.calibration import fit_thresholds
 from tailmask.integrations.sklearn import PLMClassifier
 from tailmask.integrations.tabular.holdout import hold_out
-from tailmask.losses import DistributionBalancedLoss
+from tailmask.losses import AsymmetricLoss, DistributionBalancedLoss, FocalLoss
+from tailmask.masking.schedule import Schedule
+from tailmask.methods import find_words
 
+OTHER_LOSSES = [
+    name
+    for name, word in find_words().items()
+    if word.kind == "loss" and not word.single_label and name != "bce"
+]
 NO_EQUIVALENCE = "a repeated sample and one of weight 2 come in other batches and meet other masks"
 
 
@@ -137,7 +144,7 @@ def held_out(model: PLMClassifier, Y: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "options", [{"early_stopping": True}, {"thresholds": "tuned"}, {"adapt": "rate", "rate": 0.1}]
+    "options", [{"early_stopping": True}, {"thresholds": "tuned"}, {"adapt": "prevalence", "rate": 0.1}]
 )
 def test_class_ratios_are_those_of_the_training_part(options):
     X, Y = make_data()
@@ -184,10 +191,10 @@ def test_stops_early_and_keeps_the_best_epoch():
     assert len(quick(early_stopping=True).fit(X, y).validation_scores_) == 5
 
 
-@pytest.mark.parametrize("options", [{}, {"adapt": "rate", "rate": 0.1}])
+@pytest.mark.parametrize("options", [{}, {"adapt": "prevalence", "rate": 0.1}])
 def test_the_ratios_are_those_of_the_best_epoch_too(options, monkeypatch):
     if options:  # whatever the length
-        monkeypatch.setattr("tailmask.masking.ratios.read_warmup", lambda *_: 5)
+        monkeypatch.setattr(Schedule, "of", lambda *_, **options: Schedule(options["rate"], warmup=5))
     X, Y = make_data()
     shared = {"early_stopping": True, "learning_rate": 0.05, "validation_fraction": 0.3} | options
     model = quick(max_epochs=200, n_iter_no_change=8, **shared).fit(X, Y)
@@ -207,8 +214,8 @@ def test_the_ratios_are_those_of_the_best_epoch_too(options, monkeypatch):
 
 def test_rate_adaptation_follows_the_held_out_rows():
     X, Y = make_data()
-    model = quick(adapt="rate", rate=0.1, max_epochs=60, validation_fraction=0.3).fit(X, Y)
-    assert not model.criterion_.record
+    model = quick(adapt="prevalence", rate=0.1, max_epochs=60, validation_fraction=0.3).fit(X, Y)
+    assert model.criterion_.statistics == "validation"
     moved = np.abs(np.diff(np.log(model.ratio_curve_), axis=0)).max(axis=1) > 0
     assert not moved[:30].any()
     assert moved[30:].all()
@@ -218,10 +225,10 @@ def test_early_stopping_waits_for_the_ratios_to_move():
     X, Y = make_data()
     options = {"early_stopping": True, "n_iter_no_change": 2, "max_epochs": 100, "learning_rate": 0.05}
     assert quick(**options).fit(X, Y).n_iter_ < 30
-    waiting = quick(adapt="rate", rate=None, **options).fit(X, Y)
+    waiting = quick(adapt="prevalence", rate=None, **options).fit(X, Y)
     assert (waiting.criterion_.rate, waiting.criterion_.warmup) == (0.3, 30), "it may end long before 100"
     assert waiting.n_iter_ > 32
-    assert quick(adapt="rate", rate=0.0, **options).fit(X, Y).n_iter_ < 30, "no ratio to wait for"
+    assert quick(adapt="prevalence", rate=0.0, **options).fit(X, Y).n_iter_ < 30, "no ratio to wait for"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +237,7 @@ def test_early_stopping_waits_for_the_ratios_to_move():
 )
 def test_rate_adaptation_fits_itself_to_the_length_of_training(max_epochs, rate, expected):
     X, Y = make_data(60)
-    model = quick(adapt="rate", rate=rate, max_epochs=max_epochs).fit(X, Y)
+    model = quick(adapt="prevalence", rate=rate, max_epochs=max_epochs).fit(X, Y)
     assert (model.criterion_.rate, model.criterion_.warmup) == expected
     assert (model.ratio_curve_[-1] != model.ratio_curve_[0]).any()
 
@@ -239,10 +246,10 @@ def test_rate_adaptation_fits_itself_to_the_length_of_training(max_epochs, rate,
 def test_few_labelled_rows_among_many(seed):
     X, Y = make_data(200)
     Y = np.where(np.arange(200)[:, None] < 12, Y, -1)
-    model = quick(adapt="rate", thresholds="tuned", random_state=seed).fit(X, Y)
+    model = quick(adapt="prevalence", thresholds="tuned", random_state=seed).fit(X, Y)
     assert (model.criterion_.class_counts.sum(dim=0) < 12).all()
     with pytest.raises(ValueError, match=r"^1 labelled samples are too few to hold some out"):
-        quick(adapt="rate").fit(X, np.where(np.arange(200)[:, None] < 1, Y, -1))
+        quick(adapt="prevalence").fit(X, np.where(np.arange(200)[:, None] < 1, Y, -1))
 
 
 def test_the_default_dtype_has_no_say():
@@ -273,7 +280,7 @@ def test_an_estimator_whose_fit_failed_is_not_fitted():
     ("rate", "max_epochs", "what"), [(1e30, 5, "logits were"), (1e38, 1, "the network's weights became")]
 )
 @pytest.mark.parametrize(
-    "options", [{}, {"thresholds": "tuned"}, {"early_stopping": True}, {"adapt": "rate", "rate": None}]
+    "options", [{}, {"thresholds": "tuned"}, {"early_stopping": True}, {"adapt": "prevalence", "rate": None}]
 )
 def test_nor_is_one_that_has_diverged(options, rate, max_epochs, what):
     X, Y = make_data(60)
@@ -295,7 +302,7 @@ def test_rows_may_be_read_only():
 
 def test_the_default_device_has_no_say():
     X, Y = make_data(60)
-    options = {"adapt": "rate", "rate": None, "thresholds": "tuned"}
+    options = {"adapt": "prevalence", "rate": None, "thresholds": "tuned"}
     expected = quick(**options).fit(X, Y, np.ones(60)).predict_proba(X)
     with second_device():
         found = quick(**options).fit(X, Y, np.ones(60)).predict_proba(X)
@@ -340,7 +347,7 @@ def test_works_in_pipelines_and_searches():
     copy.fit(X, Y)
 
 
-@pytest.mark.parametrize("loss", ["focal", "asl", "hill", "db", nn.BCEWithLogitsLoss(reduction="none")])
+@pytest.mark.parametrize("loss", [*OTHER_LOSSES, nn.BCEWithLogitsLoss(reduction="none")])
 def test_other_losses(loss):
     X, Y = make_data()
     model = quick(loss=loss).fit(X, Y)
@@ -349,10 +356,39 @@ def test_other_losses(loss):
     assert np.allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-4) == same
 
 
+def test_losses_take_the_options_of_the_method_grammar():
+    X, Y = make_data()
+    for name, loss in {
+        "asl:detach=false": AsymmetricLoss(detach=False, reduction="none"),
+        "asl:detach=true": "asl",
+        "focal:gamma=1,alpha=0.3": FocalLoss(1.0, alpha=0.3, reduction="none"),
+        "bce:pos_power=0": "bce",
+    }.items():
+        found, expected = (quick(loss=each).fit(X, Y).predict_proba(X) for each in (name, loss))
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+    detached, attached = (quick(loss=each).fit(X, Y).predict_proba(X) for each in ("asl", "asl:detach=false"))
+    assert not np.allclose(detached, attached, atol=1e-3)
+
+
+def test_masking_shows_in_a_short_fit_with_the_rate_by_default():
+    """A grid over `rate` of 0 and None has something to choose from; 0.05 would hardly move a ratio."""
+    X, Y = make_data()
+    moved = {}
+    for rate in (0.0, 0.05, None):
+        criterion = quick(adapt="prevalence", rate=rate, max_epochs=10).fit(X, Y).criterion_
+        moved[rate] = float((criterion.target_ratio / criterion.class_ratio).log().abs().max())
+    assert moved[0.0] == pytest.approx(0, abs=1e-6)
+    assert moved[0.05] < 0.3 < 1 < moved[None]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"loss": "focl"}, "did you mean 'focal'"),
+        ({"loss": "asl:detatch=false"}, "did you mean 'detach'"),
+        ({"loss": "asl+cb"}, "did you mean 'asl'"),
+        ({"loss": "asl:detach=false+cb"}, "loss alone, such as 'asl', got 'asl:detach=false\\+cb'"),
+        ({"loss": "bce:pos_power=1"}, "plm does not go with bce:pos_power: both set the ratio"),
         ({"max_epochs": 0}, "max_epochs must be an integer of 1 or more, got 0"),
         ({"batch_size": 2.5}, "batch_size must be an integer"),
         ({"validation_fraction": 1.0}, "validation_fraction must lie between 0 and 1, got 1.0"),
@@ -376,7 +412,7 @@ def test_other_losses(loss):
         ({"hidden_layer_sizes": (8, 2.5)}, "hidden_layer_sizes must be integers of 1 or more"),
         ({"hidden_layer_sizes": ((8, 4),)}, "hidden_layer_sizes must be integers of 1 or more"),
         ({"hidden_layer_sizes": None}, "hidden_layer_sizes must be integers of 1 or more, got None"),
-        ({"adapt": "rat"}, "did you mean 'rate'"),
+        ({"adapt": "prevalenc"}, "did you mean 'prevalence'"),
         ({"rate": -1.0}, "rate must be 0 or more"),
         ({"validation_fraction": 0.001, "early_stopping": True}, "too few to hold some out"),
     ],

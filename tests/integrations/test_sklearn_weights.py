@@ -53,7 +53,7 @@ def test_a_class_of_very_light_rows_is_there_all_the_same():
 
 
 @pytest.mark.parametrize(
-    "options", [{"adapt": "rate", "rate": 0.1, "max_epochs": 40}, {"thresholds": "tuned", "rate": 0}]
+    "options", [{"adapt": "prevalence", "rate": 0.1, "max_epochs": 40}, {"thresholds": "tuned", "rate": 0}]
 )
 def test_weights_count_in_what_is_held_out(options):
     """As rows that are there several times; else what steers and decides would work against them."""

@@ -123,7 +123,7 @@ class StepByHeldOut(StepRatios):
 def test_what_skorch_holds_out_moves_the_ratios():
     inputs, targets = make_data()
     held_out = Dataset(inputs[64:], 1 - targets[64:])
-    options = {"adapt": "rate", "warmup": 0, "record": False}
+    options = {"adapt": "prevalence", "warmup": 0}
     net = make_net(
         callbacks=[StepByHeldOut],
         train_split=predefined_split(held_out),
@@ -140,7 +140,7 @@ def test_what_skorch_holds_out_moves_the_ratios():
 
 
 def test_the_criterion_is_told_the_epochs():
-    net = make_net(criterion__rate=0.05)
-    net.set_params(criterion__adapt="rate", criterion__epochs=8, criterion__rate=None, max_epochs=8)
+    net = make_net(criterion__rate=0.05, criterion__statistics="training")
+    net.set_params(criterion__adapt="prevalence", criterion__epochs=8, criterion__rate=None, max_epochs=8)
     net.fit(*make_data())
     assert (net.criterion_.rate, net.criterion_.warmup) == (0.875, 4)

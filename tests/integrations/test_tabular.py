@@ -9,24 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tailmask.integrations.tabular.holdout import hold_out
-from tailmask.integrations.tabular.network import Adam, Perceptron
-
-
-def test_adam_is_torchs_adamw():
-    generator = torch.Generator().manual_seed(0)
-    ours = [torch.randn(3, 2, generator=generator), torch.randn(3, generator=generator)]
-    theirs = [parameter.clone().requires_grad_() for parameter in ours]
-    optimizer, reference = (
-        Adam(ours, rate=0.05, decay=0.1),
-        torch.optim.AdamW(theirs, lr=0.05, weight_decay=0.1),
-    )
-    for _ in range(20):
-        gradients = [torch.randn(parameter.shape, generator=generator) for parameter in ours]
-        optimizer.step(gradients)
-        for parameter, gradient in zip(theirs, gradients, strict=True):
-            parameter.grad = gradient
-        reference.step()
-    torch.testing.assert_close(ours, [parameter.detach() for parameter in theirs])
+from tailmask.integrations.tabular.network import Perceptron
 
 
 def test_weights_start_as_those_of_a_linear_layer():

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from tailmask import PartialLabelMasking
+from tailmask._util.registry import Word, find_words
 from tailmask.losses import (
     AsymmetricLoss,
     BinaryCrossEntropy,
     DeferredReweighting,
-    DistributionBalancedLoss,
     ElementwiseLoss,
     FocalLoss,
     HillLoss,
@@ -27,8 +27,18 @@ WEIGHT = [0.01, 0.5, 1.5, 2.0]
 
 Build = Callable[..., nn.Module]
 
+
+def declared(word: Word) -> Build:
+    """A loss of the registry with its default options."""
+    return lambda **options: word.build({}, {"positives": POSITIVES, "negatives": NEGATIVES} | options)
+
+
 ELEMENTWISE: dict[str, Build] = {
-    "bce": BinaryCrossEntropy,
+    **{
+        name: declared(word)
+        for name, word in find_words().items()
+        if word.kind == "loss" and not word.single_label
+    },
     "bce weighted": lambda **options: BinaryCrossEntropy(weight=WEIGHT, **options),
     "bce weighted per sample": lambda **options: BinaryCrossEntropy(
         weight=WEIGHT, per_sample=True, **options
@@ -37,15 +47,11 @@ ELEMENTWISE: dict[str, Build] = {
     "bce deferred": lambda **options: DeferredReweighting(
         BinaryCrossEntropy(**options), WEIGHT, start_epoch=0
     ),
-    "focal": FocalLoss,
     "focal 0.5 alpha": lambda **options: FocalLoss(0.5, alpha=[0.1, 0.2, 0.5, 0.9], **options),
-    "asl": AsymmetricLoss,
-    "asl 0.5": lambda **options: AsymmetricLoss(gamma_neg=0.5, gamma_pos=0.5, **options),
-    "asl no clip": lambda **options: AsymmetricLoss(gamma_pos=1.0, clip=0.0, **options),
-    "asl detached": lambda **options: AsymmetricLoss(detach_focus=True, **options),
-    "hill": HillLoss,
+    "asl attached": lambda **options: AsymmetricLoss(detach=False, **options),
+    "asl 0.5": lambda **options: AsymmetricLoss(gamma_neg=0.5, gamma_pos=0.5, detach=False, **options),
+    "asl no clip": lambda **options: AsymmetricLoss(gamma_pos=1.0, clip=0.0, detach=False, **options),
     "hill 0.5": lambda **options: HillLoss(gamma=0.5, margin=-0.5, **options),
-    "db": lambda **options: DistributionBalancedLoss(POSITIVES, NEGATIVES, **options),
 }
 LDAM: dict[str, Build] = {
     "ldam": lambda **options: LDAMLoss(POSITIVES, **options),
@@ -82,7 +88,7 @@ def test_huge_logits_give_a_finite_loss_and_gradient(name: str, dtype: torch.dty
     assert logits.grad[1, 3] < 0  # a positive that is predicted to be absent is still pulled up
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name != "asl detached"])
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "asl"])  # which detaches
 def test_gradient_is_that_of_the_loss(name: str) -> None:
     logits, targets = batch(name, 6)
     loss = EVERY[name](reduction="sum")
@@ -221,6 +227,18 @@ def test_state_goes_round(name: str) -> None:
         buffer.zero_()
     other.load_state_dict(loss.state_dict())
     assert torch.equal(other(logits, targets), loss(logits, targets))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_loss_built_in_inference_mode_can_be_trained(name: str) -> None:
+    logits, targets = batch(name)
+    with torch.inference_mode():
+        loss = EVERY[name]()
+    gradients = [
+        torch.autograd.grad(each(logits.requires_grad_(), targets), logits)[0]
+        for each in (loss, EVERY[name]())
+    ]
+    assert torch.equal(*gradients)
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)

@@ -89,7 +89,7 @@ def test_a_class_without_samples_has_a_finite_margin() -> None:
 
 def test_bad_input() -> None:
     loss = LDAMLoss(POSITIVES)
-    with pytest.raises(ValueError, match="exactly one label a sample"):
+    with pytest.raises(ValueError, match="exactly one label per sample"):
         loss(torch.zeros(1, 3), torch.tensor([[1.0, 1.0, 0.0]]))
     with pytest.raises(ValueError, match="soft ones"):
         loss(torch.zeros(1, 3), torch.tensor([[0.7, 0.3, 0.0]]))

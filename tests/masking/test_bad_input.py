@@ -197,7 +197,7 @@ class TestConstruction:
             ({"initial_ratio": np.array([1.0, 2.0, np.inf])}, "finite and above 0, got inf"),
             ({"initial_ratio": [0.1, "a", 0.2]}, r"numbers of shape \(3,\), got \[0.1, 'a', 0.2\]"),
             ({"initial_ratio": None}, r"class, mean, min, max or numbers of shape \(3,\), got None"),
-            ({"adapt": None}, "adapt is not None: choose from divergence, rate, or pass a function"),
+            ({"adapt": None}, "adapt is not None: choose from divergence, prevalence, or pass a function"),
             ({"adapt": ["rate"]}, r"adapt is not \['rate'\]"),
             ({"reduction": None}, "reduction is not None: did you mean 'none'"),
             ({"rate": -0.1}, "rate must be 0 or more and finite, got -0.1"),
@@ -208,7 +208,7 @@ class TestConstruction:
             ({"num_bins": 1}, "num_bins must be a whole number of 2 or more, .* got 1"),
             ({"num_bins": 10.0}, r"num_bins must be a whole number of 2 or more, .* got 10\.0"),
             ({"num_bins": "10"}, "num_bins must be a whole number of 2 or more, .* got '10'"),
-            ({"num_bins": 5, "adapt": "rate"}, "even for adapt"),
+            ({"num_bins": 5, "adapt": "prevalence"}, "even for adapt"),
             ({"ratio_range": (1.0, 0.5)}, r"\(low, high\) with 0 <= low < high, got \(1\.0, 0\.5\)"),
             ({"ratio_range": (-1.0, 1.0)}, r"0 <= low < high, got \(-1\.0, 1\.0\)"),
             ({"ratio_range": (float("nan"), 1.0)}, "0 <= low < high, got .nan, 1.0"),
@@ -271,8 +271,8 @@ class TestConstruction:
             classes=np.array(["a", "b", "c"]),
         )
         assert (criterion.rate, criterion.num_bins, criterion.warmup) == (0.5, 4, 2)
-        assert criterion.ratio_range == (0.0, 1.0)
-        assert criterion.classes == ("a", "b", "c")
+        assert criterion.options.ratio_range == (0.0, 1.0)
+        assert criterion.options.classes == ("a", "b", "c")
 
     def test_long_lists_of_classes_are_cut(self):
         with pytest.warns(UserWarning, match=r"class 0, 1, 2, 3, 4 and 995 more"):
@@ -280,7 +280,7 @@ class TestConstruction:
 
 
 def test_labels_of_a_single_class_need_the_class_axis():
-    criterion = PartialLabelMasking.from_counts([5], [95], adapt="rate")
+    criterion = PartialLabelMasking.from_counts([5], [95], adapt="prevalence")
     logits, labels = torch.zeros(100, 1), torch.tensor([0] * 95 + [1] * 5)
     for mode in (criterion.train(), criterion.eval()):
         with pytest.raises(ValueError, match=r"the logits' shape \(100, 1\), got \(100,\)"):

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from second_device import second_device
-from tailmask import PartialLabelMasking, functional
+from tailmask import PartialLabelMasking
 from tailmask.losses import FocalLoss
 
 STATE = ("class_counts", "target_ratio", "num_steps", "keep", "trained_keep", "counts", "faults")
@@ -50,14 +50,13 @@ def test_all_state_is_made_where_the_data_are(targets, build):
 
 @pytest.mark.parametrize("default", ["meta", "second"])
 def test_the_default_device_has_no_say(targets, default):
-    targets = targets.repeat(300, 1)  # enough for the fast draw
+    targets = targets.repeat(300, 1)  # enough for the fast kernels
     options = {"rate": 0.5, "initial_ratio": "mean", "num_bins": 6}
     generator = torch.Generator().manual_seed(1)
     expected = PartialLabelMasking.from_targets(targets, generator=generator, **options)
     logits = torch.randn(targets.shape, generator=torch.Generator().manual_seed(0)).requires_grad_()
     expected_loss = expected(logits, targets)
     expected.step()
-    functional._class_offsets.cache_clear()
     with torch.device("meta" if default == "meta" else second_device()):
         criterion = PartialLabelMasking.from_targets(targets, generator=generator.manual_seed(1), **options)
         loss = criterion(logits, targets)
@@ -65,15 +64,6 @@ def test_the_default_device_has_no_say(targets, default):
     assert devices(criterion) == {torch.device("cpu")}
     assert torch.equal(loss, expected_loss)
     assert torch.equal(criterion.target_ratio, expected.target_ratio)
-
-
-def test_a_pass_without_values_leaves_nothing_behind(targets):
-    """As a dry run on the meta device does, of any size."""
-    functional._class_offsets.cache_clear()
-    with torch.device("meta"):
-        functional.histogram(torch.rand(4, 4, device="cpu"), torch.zeros(4, 4, device="cpu"))
-    counts = functional.histogram(torch.rand(4, 4), torch.zeros(4, 4))
-    assert counts.sum(dim=(0, 2)).tolist() == [4, 4, 4, 4]
 
 
 @pytest.mark.parametrize("options", [{}, {"loss": FocalLoss(alpha=[0.1, 0.2, 0.3, 0.4], reduction="none")}])
@@ -138,7 +128,7 @@ def test_a_dry_run_without_values_takes_none_from_the_criterion(targets):
 
 def test_a_compiled_criterion_follows_in_one_graph(targets, monkeypatch):
     # Where there are no values, too: no other second device can be compiled for everywhere.
-    monkeypatch.setattr("tailmask.masking.statistics._WITHOUT_VALUES", ())
+    monkeypatch.setattr("tailmask.masking.loss._WITHOUT_VALUES", ())
     criterion = PartialLabelMasking.from_targets(targets)
     forward = torch.compile(criterion, fullgraph=True, backend="eager")
     logits = torch.randn(targets.shape, device="meta", requires_grad=True)
@@ -154,3 +144,15 @@ def test_a_move_in_inference_mode_leaves_state_that_training_can_change(targets)
     criterion(logits, targets.to(second_device())).backward()
     criterion.step()
     assert devices(criterion) == {second_device()}
+
+
+@pytest.mark.parametrize("options", [{}, {"initial_ratio": torch.ones(4), "ratio_range": (0.1, 1.0)}])
+def test_a_criterion_built_in_inference_mode_can_be_trained(targets, options):
+    plain = PartialLabelMasking.from_targets(targets, generator=torch.Generator().manual_seed(0), **options)
+    with torch.inference_mode():
+        criterion = PartialLabelMasking.from_targets(
+            targets.clone(), generator=torch.Generator().manual_seed(0), **options
+        )
+    assert not any(getattr(criterion, name).is_inference() for name in STATE)
+    for found, expected in zip(epochs(criterion, targets, "cpu"), epochs(plain, targets, "cpu"), strict=True):
+        assert torch.equal(found, expected)

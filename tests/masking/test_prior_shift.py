@@ -88,7 +88,9 @@ class TestTrainedRatios:
         assert (criterion.prior_shift() == 0).all()
 
     def test_training_whose_outputs_are_not_recorded_counts(self, targets):
-        criterion = PartialLabelMasking.from_targets(targets, initial_ratio="mean", record=False, rate=1.0)
+        criterion = PartialLabelMasking.from_targets(
+            targets, initial_ratio="mean", statistics="validation", rate=1.0
+        )
         expected = in_force(criterion)
         epoch(criterion, targets)
         criterion.update(torch.randn(targets.shape), targets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,40 @@ def test_two_ranks_give_one_process_s_ratios(tmp_path):
     for one, two in zip(expected, result, strict=True):
         assert torch.equal(one, two)
     assert not torch.equal(expected[0], expected[-1])
+
+
+class TestRanksWithTheSameData:
+    """A group of two in the place of a real one: the sum is this rank's counts plus the other's."""
+
+    @pytest.fixture
+    def other(self, criterion, monkeypatch):
+        """Makes the other rank's counts those that are given."""
+        distributed = torch.distributed
+        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+        monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+
+        def set_other(counts):
+            sums = torch.cat([counts.flatten(), torch.zeros(2, dtype=counts.dtype)])
+            monkeypatch.setattr(distributed, "all_reduce", lambda total: total.add_(sums))
+
+        yield set_other
+        distributed.destroy_process_group()
+
+    def test_the_same_counts_on_all_ranks_are_told_once(self, criterion, targets, other):
+        for warns in (True, False):
+            criterion.update(torch.zeros(targets.shape), targets)
+            other(criterion.counts.clone())
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                criterion.step()
+            assert sum("all 2 ranks" in str(each.message) for each in caught) == warns
+
+    def test_other_counts_are_in_order(self, criterion, targets, other):
+        moved = criterion.counts.roll(1, dims=-1)
+        for counts in (moved, torch.zeros_like(moved)):
+            criterion.reset()
+            criterion.update(torch.zeros(targets.shape), targets)
+            other(counts)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", message=".*ranks")
+                criterion.step()

@@ -42,17 +42,8 @@ class TestStatistics:
         criterion.step()
         assert not criterion.counts.any()
 
-    def test_blocks_of_classes_count_like_one(self, monkeypatch):
-        targets, logits = (torch.rand(30, 50) < 0.4).float(), torch.randn(30, 50, requires_grad=True)
-        targets[0, 0] = torch.nan
-        whole, blocks = (PartialLabelMasking.from_targets(targets) for _ in range(2))
-        whole(logits, targets)
-        monkeypatch.setattr("tailmask.masking.statistics._BLOCK", 30 * 7)
-        blocks(logits, targets)
-        assert torch.equal(whole.counts, blocks.counts)
-
     def test_update_records_without_a_loss(self, logits, targets):
-        criterion = PartialLabelMasking.from_targets(targets, record=False)
+        criterion = PartialLabelMasking.from_targets(targets, statistics="validation")
         criterion(logits, targets)
         assert not criterion.counts.any()
         criterion.eval().update(logits, targets)
@@ -76,7 +67,9 @@ class TestStatistics:
     def test_rate_matching_comes_to_rest(self):
         targets = torch.zeros(100, 2)
         targets[:30, 0] = targets[:10, 1] = 1
-        criterion = PartialLabelMasking.from_targets(targets, adapt="rate", warmup=0)
+        criterion = PartialLabelMasking.from_targets(
+            targets, adapt="prevalence", statistics="training", warmup=0
+        )
         assert criterion.rate == 0.1
         criterion(torch.where(targets > 0, 3.0, -3.0).requires_grad_(), targets)
         update = criterion.step()
@@ -86,7 +79,7 @@ class TestStatistics:
 
     def test_a_class_that_is_trained_unmasked_keeps_its_ratio(self):
         with pytest.warns(UserWarning, match="1 of 2 classes have no positives"):
-            criterion = PartialLabelMasking.from_counts([30, 0], [70, 100], adapt="rate", warmup=0)
+            criterion = PartialLabelMasking.from_counts([30, 0], [70, 100], adapt="prevalence", warmup=0)
         held_out = torch.tensor([[1.0, 1.0], [0.0, 0.0]])  # where the second class does have a positive
         criterion.update(torch.full_like(held_out, -3.0), held_out)
         before = criterion.target_ratio.clone()
@@ -94,7 +87,7 @@ class TestStatistics:
         assert update.target_ratio[0] > before[0]
         assert (update.target_ratio[1], update.gap[1]) == (before[1], 0)
 
-    @pytest.mark.parametrize("adapt", ["rate", "divergence"])
+    @pytest.mark.parametrize("adapt", ["prevalence", "divergence"])
     def test_a_class_that_is_trained_unmasked_does_not_steer_the_others(self, adapt):
         held_out = (torch.rand(200, 3) < torch.tensor([0.5, 0.2, 0.02])).float()
         logits = torch.randn(200, 3) + 4 * held_out - 2
@@ -112,17 +105,17 @@ class TestStatistics:
         assert gaps[0].abs().max() > 0.1
         torch.testing.assert_close(gaps[1], torch.cat([gaps[0], torch.zeros(1)]))
 
-    def test_the_update_by_rates_fits_itself_to_the_number_of_epochs(self, targets):
+    def test_the_update_by_prevalence_fits_itself_to_the_number_of_epochs(self, targets):
         def fitted(**options):
             criterion = PartialLabelMasking.from_targets(targets, **options)
             return criterion.rate, criterion.warmup
 
-        assert fitted(adapt="rate") == (0.1, 5)
-        assert {fitted(adapt="rate", epochs=few) for few in (1, 2, 3)} == {(1.0, 1)}
-        assert fitted(adapt="rate", epochs=10) == (0.7, 5)
-        assert fitted(adapt="rate", epochs=20) == (0.5, 10)
-        assert fitted(adapt="rate", epochs=60) == (0.3, 30)
-        assert fitted(adapt="rate", epochs=60, rate=0.05, warmup=2) == (0.05, 2)
+        assert fitted(adapt="prevalence") == (0.1, 5)
+        assert {fitted(adapt="prevalence", epochs=few) for few in (1, 2, 3)} == {(1.0, 1)}
+        assert fitted(adapt="prevalence", epochs=10) == (0.7, 5)
+        assert fitted(adapt="prevalence", epochs=20) == (0.5, 10)
+        assert fitted(adapt="prevalence", epochs=60) == (0.3, 30)
+        assert fitted(adapt="prevalence", epochs=60, rate=0.05, warmup=2) == (0.05, 2)
         assert fitted(epochs=60) == (0.01, 0), "the paper's update has no say in it"
 
     def test_warmup_leaves_the_first_ratios(self, targets):

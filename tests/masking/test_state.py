@@ -138,7 +138,7 @@ class TestSaving:
         criterion = PartialLabelMasking.from_targets(targets)
         state = criterion.state_dict()
         train(criterion, targets, batches=1)
-        assert not state["counts"].any()
+        assert not state["histograms.counts"].any()
 
     def test_inside_a_model(self, targets):
         model = nn.ModuleDict({"net": nn.Linear(3, 5), "loss": PartialLabelMasking.from_targets(targets)})
@@ -151,10 +151,10 @@ class TestSaving:
     def test_missing_statistics_are_missing_keys(self, targets):
         criterion = PartialLabelMasking.from_targets(targets)
         state = criterion.state_dict()
-        del state["counts"]
+        del state["histograms.counts"]
         with pytest.raises(RuntimeError, match="counts"):
             criterion.load_state_dict(state)
-        assert criterion.load_state_dict(state, strict=False).missing_keys == ["counts"]
+        assert criterion.load_state_dict(state, strict=False).missing_keys == ["histograms.counts"]
 
     def test_no_buffer_holds_statistics(self, targets):
         # DDP broadcasts the buffers of rank 0 to all ranks before each forward.

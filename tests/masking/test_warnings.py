@@ -14,7 +14,7 @@ NUM_CLASSES = 4
 
 class TestTwoPasses:
     def test_training_and_held_out_outputs_in_one_step_warn_once(self, logits, targets):
-        criterion = PartialLabelMasking.from_targets(targets, adapt="rate")
+        criterion = PartialLabelMasking.from_targets(targets, adapt="prevalence", statistics="training")
         for index in range(3):
             criterion(logits, targets)
             criterion.update(logits, targets)
@@ -25,7 +25,7 @@ class TestTwoPasses:
         criterion = PartialLabelMasking.from_targets(targets)
         criterion(logits, targets)
         criterion.update(logits, targets)
-        with pytest.warns(UserWarning, match=r"both forward and update\(\) .* record=False") as caught:
+        with pytest.warns(UserWarning, match='both forward and update.* statistics="validation"') as caught:
             criterion.step()
         assert caught[0].filename == __file__
 
@@ -42,7 +42,7 @@ class TestTwoPasses:
             criterion.update(logits, targets)
             criterion.eval()(logits, targets)
             criterion.step()
-            criterion = PartialLabelMasking.from_targets(targets, record=False)
+            criterion = PartialLabelMasking.from_targets(targets, statistics="validation")
             criterion(logits, targets)
             criterion.update(logits, targets)
             criterion.step()
@@ -53,7 +53,7 @@ class TestTooFewClasses:
     @pytest.mark.filterwarnings("ignore:.* classes have no")
     def test_scores_over_one_class_move_nothing(self, counts):
         with pytest.warns(
-            UserWarning, match='fewer than two have both labels, here [01]: pass adapt="rate"'
+            UserWarning, match='fewer than two have both labels, here [01]: pass adapt="prevalence"'
         ) as caught:
             criterion = PartialLabelMasking.from_counts(*counts, rate=1.0)
         assert caught[-1].filename == __file__
@@ -66,7 +66,7 @@ class TestTooFewClasses:
     @pytest.mark.parametrize(
         "options",
         [
-            {"adapt": "rate"},
+            {"adapt": "prevalence"},
             {"adapt": lambda counts: torch.zeros(counts.shape[1])},
             {"rate": 0.0, "initial_ratio": [1.0]},  # a fixed ratio is not to move
         ],

@@ -9,7 +9,7 @@ from metric_cases import cases, random_case
 from sklearn.metrics import average_precision_score
 from torchmetrics.functional.classification import multilabel_average_precision
 
-from tailmask.metrics import average_precision, bootstrap_weights
+from tailmask.metrics import average_precision
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -43,35 +43,6 @@ def test_absent_class_is_nan():
 
 
 @given(cases())
-def test_weights_are_repetitions(case):
-    scores, targets = case
-    weights = torch.randint(0, 3, (3, len(scores)), generator=torch.Generator().manual_seed(0))
-    weighted = average_precision(scores, targets, weights=weights)
-    for row, repeats in enumerate(weights):
-        repeated = average_precision(
-            scores.repeat_interleave(repeats, 0), targets.repeat_interleave(repeats, 0)
-        )
-        torch.testing.assert_close(weighted[row], repeated, equal_nan=True, rtol=1e-5, atol=1e-6)
-
-
-def test_weights_equal_scikit_learns():
-    scores, targets = random_case(1)
-    weights = torch.rand(2, len(scores), generator=torch.Generator().manual_seed(0))
-    values = average_precision(scores, targets, weights=weights)
-    for row in range(2):
-        expected = average_precision_score(targets, scores, average=None, sample_weight=weights[row])
-        assert values[row].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
-
-
-def test_blocks_of_resamples_change_nothing(monkeypatch):
-    scores, targets = random_case(2)
-    weights = bootstrap_weights(len(scores), 7, generator=torch.Generator().manual_seed(0))
-    whole = average_precision(scores, targets, weights=weights)
-    monkeypatch.setattr("tailmask.metrics.curve.WIDE_BLOCK", 3 * len(scores))
-    torch.testing.assert_close(average_precision(scores, targets, weights=weights), whole)
-
-
-@given(cases())
 def test_monotone_maps_and_orders_change_nothing(case):
     scores, targets = case
     order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(1))
@@ -81,8 +52,3 @@ def test_monotone_maps_and_orders_change_nothing(case):
     )
     flipped = average_precision(scores.flip(1), targets.flip(1))
     torch.testing.assert_close(flipped.flip(0), values, equal_nan=True)
-
-
-def test_weights_of_another_test_set_are_refused():
-    with pytest.raises(ValueError, match=r"\(B, 3\)"):
-        average_precision(torch.rand(3, 2), torch.zeros(3, 2), weights=torch.ones(3))

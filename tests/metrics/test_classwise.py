@@ -7,8 +7,7 @@ from metric_cases import cases, random_case
 from sklearn.metrics import f1_score, hamming_loss, precision_recall_fscore_support
 from torchmetrics.functional.classification import multilabel_stat_scores
 
-from tailmask.metrics import Confusion, confusion, exact_match, sample_f1
-from tailmask.metrics import labels as labels_module
+from tailmask.metrics import Confusion, confusion, exact_match, known_labels, sample_f1
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -64,31 +63,14 @@ def test_batches_add_up(case):
     assert _tuple(parts) == _tuple(confusion(predictions, targets))
 
 
-@given(cases())
-def test_weights_are_repetitions(case):
-    scores, targets = case
-    predictions = scores > 0
-    weights = torch.randint(0, 4, (3, len(scores)), generator=torch.Generator().manual_seed(0))
-    weighted = confusion(predictions, targets, weights=weights)
-    for row, repeats in enumerate(weights):
-        repeated = confusion(predictions.repeat_interleave(repeats, 0), targets.repeat_interleave(repeats, 0))
-        assert weighted.true_positives[row].tolist() == repeated.true_positives.tolist()
-        assert weighted.true_negatives[row].tolist() == repeated.true_negatives.tolist()
-        torch.testing.assert_close(weighted.f1[row], repeated.f1)
-        torch.testing.assert_close(weighted.hamming_loss[row], repeated.hamming_loss)
-
-
 def test_blocks_change_nothing(monkeypatch):
     scores, targets = random_case(0, unknown=0.1)
-    weights = torch.randint(0, 3, (4, len(scores)), generator=torch.Generator().manual_seed(0))
-    whole = confusion(scores > 0, targets), confusion(scores > 0, targets, weights=weights)
-    pieces = labels_module.blocks
-    for module in ("classwise", "labels"):
-        monkeypatch.setattr(
-            f"tailmask.metrics.{module}.blocks", lambda total, width, *, size=0: pieces(total, 1, size=3)
-        )
-    assert _tuple(confusion(scores > 0, targets)) == _tuple(whole[0])
-    assert _tuple(confusion(scores > 0, targets, weights=weights)) == _tuple(whole[1])
+    whole = confusion(scores > 0, targets)
+    pieces = known_labels.blocks
+    monkeypatch.setattr(
+        "tailmask.metrics.classwise.blocks", lambda total, width, *, size=0: pieces(total, 1, size=3)
+    )
+    assert _tuple(confusion(scores > 0, targets)) == _tuple(whole)
 
 
 @pytest.mark.parametrize(
@@ -119,11 +101,6 @@ def test_predictions_of_0_and_1_are_taken_and_probabilities_refused(measure, dty
         measure(torch.tensor([[1.0, 0.1]]), torch.tensor([[1, 0]]))
     with pytest.raises(ValueError, match="predictions must be True or False, got 2"):
         measure(torch.tensor([[1, 2]]), torch.tensor([[1, 0]]))
-
-
-def test_weights_of_another_test_set_are_refused():
-    with pytest.raises(ValueError, match=r"\(B, 3\)"):
-        confusion(torch.zeros(3, 2).bool(), torch.zeros(3, 2), weights=torch.ones(5, 4))
 
 
 def _tuple(counts: Confusion) -> list[object]:

@@ -81,7 +81,6 @@ def test_what_is_measured_stays_as_it_is(dtype):
     before = probabilities.clone(), labels.clone()
     evaluation = Evaluation(probabilities, labels, activation="none")
     first = evaluation.report().summary
-    evaluation.resample(torch.ones(1, len(labels)))
     calibration_error(probabilities, labels)
     brier_score(probabilities, labels)
     assert torch.equal(probabilities, before[0])

@@ -11,7 +11,6 @@ from second_device import second_device
 from tailmask.metrics import (
     Evaluation,
     StreamingMetrics,
-    bootstrap_weights,
     confusion,
     evaluate,
     mean_over_samples,
@@ -79,16 +78,15 @@ def test_what_are_no_thresholds(thresholds, message):
 @pytest.mark.parametrize(
     "thresholds", [0.4, THRESHOLDS, torch.tensor(THRESHOLDS)], ids=["one", "list", "tensor"]
 )
-def test_thresholds_and_weights_go_where_the_logits_are(thresholds):
+def test_thresholds_go_where_the_logits_are(thresholds):
     scores, targets = random_case(2, unknown=0.2)
-    weights = bootstrap_weights(len(scores), 3)
 
     def measured(device):
         there, labels = scores.to(device), targets.to(device)
         return (
             Evaluation(there, labels, thresholds=thresholds).predictions.cpu(),
-            confusion(there > 0, labels, weights=weights).f1.cpu(),
-            mean_over_samples(there, weights=weights).cpu(),
+            confusion(there > 0, labels).f1.cpu(),
+            mean_over_samples(there).cpu(),
         )
 
     torch.testing.assert_close(measured(second_device()), measured("cpu"), equal_nan=True)

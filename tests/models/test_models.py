@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from tailmask.errors import UserError
+from tailmask._util.messages import UserError
 from tailmask.models import MODELS, build_model
-from tailmask.models.head import NormalizedLinear, last_bias, last_linear
+from tailmask.models.last_layer import NormalizedLinear, last_bias, last_linear
 from tailmask.models.resnet import BasicBlock
 from tailmask.models.small import WideLinear
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from tailmask.errors import UserError
+from tailmask._util.messages import UserError
 from tailmask.models import build_model
-from tailmask.models.trial import check_outputs, evaluation_mode, needs_two_rows
+from tailmask.models.trial_run import check_outputs, evaluation_mode, needs_two_rows
 
 
 def build(name: str) -> nn.Module:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from synthetic_runs import draw_logits, draw_targets, write_run
-from tailmask.analysis import compare_runs
+from tailmask.comparison import compare_runs
 from tailmask.report import write_report
 
 pytestmark = pytest.mark.browser

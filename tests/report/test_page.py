@@ -13,12 +13,12 @@ import pytest
 import torch
 
 from synthetic_runs import draw_logits, draw_targets, write_run
-from tailmask.analysis import arrange, compare_runs
-from tailmask.analysis.outputs import read_outputs
-from tailmask.report import history, sections, write_report
-from tailmask.report.page import GENERATOR, render_report
-from tailmask.report.pictures import plan_figures
-from tailmask.training.run import Run
+from tailmask.comparison import arrange, compare_runs
+from tailmask.comparison.outputs import read_outputs
+from tailmask.report import page_tables, run_curves, write_report
+from tailmask.report.html_page import GENERATOR, render_report
+from tailmask.report.page_figures import plan_figures
+from tailmask.runs.reader import Run
 
 HOSTILE = "<script>alert(1)</script>"
 VOID = {"meta", "input", "br", "link", "img", "hr"}
@@ -107,7 +107,7 @@ def test_folders_have_no_more_of_their_names_than_tells_them_apart(
     """Whoever gets the page learns nothing of the machine's folders."""
     assert str(runs[0].folder.parent) not in page
     assert "<td>plm-1</td>" in page
-    monkeypatch.setattr("tailmask.report.page.draw_pictures", lambda *_: [])
+    monkeypatch.setattr("tailmask.report.html_page.draw_pictures", lambda *_: [])
     monkeypatch.chdir(runs[0].folder)
     assert "<td>bce-0</td>" in render_report([Run(Path())])
     apart = [
@@ -209,16 +209,16 @@ def test_page_is_written_whole(runs: list[Run], tmp_path: Path) -> None:
 def test_very_many_classes_are_cut_to_those_that_changed_most(
     runs: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sections, "MOST_CLASSES", 2)
+    monkeypatch.setattr(page_tables, "MOST_CLASSES", 2)
     comparison = compare_runs(runs, resamples=100)
-    data = sections.class_data(comparison, "plm")
+    data = page_tables.class_data(comparison, "plm")
     most = sorted(
         (gain for gain in comparison.class_gains if gain.method == "plm"),
         key=lambda gain: -abs(gain.difference),
     )[:2]
     assert set(data["names"]) == {gain.name for gain in most}
     assert len(data["methods"]["plm"]["low"]) == 2
-    assert sections.class_data(comparison, None)["names"] == list(comparison.classes[:2])
+    assert page_tables.class_data(comparison, None)["names"] == list(comparison.classes[:2])
 
 
 @pytest.mark.parametrize(("num_classes", "num_epochs", "share"), [(1, 1, 0.3), (2, 1, 0.0), (3, 2, 1.0)])
@@ -260,10 +260,10 @@ def is_refused(run: Run) -> bool:
     try:
         arrange([run])
         read_outputs(run).evaluation()
-        history.losses([run])
-        history.seconds(run)
-        history.ratios([run])
-        history.divergences([run])
+        run_curves.losses([run])
+        run_curves.seconds(run)
+        run_curves.ratios([run])
+        run_curves.divergences([run])
     except ValueError:
         return True
     return False

@@ -6,8 +6,9 @@ import pytest
 import torch
 from tiny import tiny_config, tiny_dataset
 
-from tailmask.training import Run, train
-from tailmask.training.progress import ProgressCallback
+from tailmask.runs import Run
+from tailmask.training import train
+from tailmask.training.progress import StepReports
 
 
 @pytest.fixture(scope="module")
@@ -24,4 +25,4 @@ def finished(dataset, tmp_path_factory) -> Run:
 @pytest.fixture(autouse=True)
 def _every_step(monkeypatch) -> None:
     """Tell the progress of every step, however short."""
-    monkeypatch.setattr(ProgressCallback, "SECONDS_BETWEEN_STEPS", 0.0)
+    monkeypatch.setattr(StepReports, "SECONDS_BETWEEN_STEPS", 0.0)

@@ -8,6 +8,11 @@ import torch
 from torch import Tensor, nn
 
 
+def plain(shape: Sequence[int], num_classes: int) -> nn.Module:
+    """A small network, which Lightning trains since it is the user's own."""
+    return nn.Sequential(nn.Linear(shape[0], 16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, num_classes))
+
+
 def normed(shape: Sequence[int], num_classes: int) -> nn.Module:
     """Batch normalisation that cannot take a single row."""
     return nn.Sequential(
@@ -66,10 +71,10 @@ def paired_in_training(shape: Sequence[int], num_classes: int) -> nn.Module:
 class FailingInTraining(nn.Linear):
     """A mistake on the way that is taken in training only."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor) -> Tensor:
         if self.training:
-            input = input[:, {}["columns"]]
-        return super().forward(input)
+            inputs = inputs[:, {}["columns"]]
+        return super().forward(inputs)
 
 
 def failing_in_training(shape: Sequence[int], num_classes: int) -> nn.Module:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from torch import Tensor
 
-from tailmask.training.watch import Watch
+from tailmask.training.nan_guard import Watch
 
 
 class Remote(Tensor):

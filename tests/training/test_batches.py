@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tailmask._util.messages import UserError
 from tailmask.data.dataset import Split
-from tailmask.errors import UserError
 from tailmask.training.batches import Batches, Shard, Workers, loader
-from tailmask.training.evaluation import predict, validation_metrics
+from tailmask.training.split_outputs import predict, validation_metrics
 
 
 @dataclass(frozen=True)

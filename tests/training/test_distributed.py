@@ -14,16 +14,17 @@ import pytest
 import torch
 from tiny import Interrupter, replaced, same_bytes, tiny_config, tiny_dataset
 
+from tailmask._util.messages import UserError
 from tailmask.data.dataset import Split
-from tailmask.errors import UserError
-from tailmask.training import Execution, Run, train
-from tailmask.training.evaluation import predict, validation_metrics
-from tailmask.training.launch import _free_port
-from tailmask.training.weights import load_model
+from tailmask.runs import Run
+from tailmask.runs.model_file import load_model
+from tailmask.training import Execution, train
+from tailmask.training.split_outputs import predict, validation_metrics
+from tailmask.training.with_lightning.launch_processes import _free_port
 
 # No dropout and no drawn masks: what remains are sums in another order.
 METHOD = "plm:rate=0.5,expected=true"
-HELD_OUT = "plm:adapt=rate,rate=0.5,warmup=0,expected=true+asl"  # moved by the validation split
+HELD_OUT = "plm:adapt=prevalence,rate=0.5,warmup=0,expected=true+asl"  # moved by the validation split
 FIELDS = ["model.dropout=0", "model.hidden=[16]"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import threading
@@ -12,18 +13,25 @@ import torch
 from tiny import (
     NUM_CLASSES,
     Interrupter,
+    lightning_config,
     replaced,
     same_bytes,
     tiny_config,
     tiny_dataset,
 )
 
+from tailmask._util.messages import UserError
 from tailmask.data.dataset import Split
-from tailmask.errors import UserError
-from tailmask.functional import histogram, next_ratio, rate_gap
+from tailmask.data.facts import DataFacts
+from tailmask.functional import histogram, next_ratio, prevalence_gap
 from tailmask.metrics import evaluate
-from tailmask.training import Execution, Run, configure, engine, train
-from tailmask.training.weights import load_model
+from tailmask.runs import Run, configure
+from tailmask.runs.model_file import load_model
+from tailmask.training import Execution, train
+from tailmask.training.run_parts import build_parts
+from tailmask.training.tables.table_run import build_optimizer
+from tailmask.training.with_lightning import lightning_run
+from tailmask.training.with_lightning.lightning_module import TrainingModule
 
 
 def test_a_run_leaves_its_full_record(finished: Run, dataset) -> None:
@@ -87,7 +95,8 @@ def test_own_images_are_trained_with_a_convolutional_network(tmp_path) -> None:
     targets = (torch.rand(40, 2) < 0.4).to(torch.int8)
     split = Split(images, targets)
     dataset = replaced(tiny_dataset(), classes=("a", "b"), train=split, validation=None, test=split)
-    run = train(configure("mine.npz", "plm", epochs=1), tmp_path / "run", dataset=dataset)
+    config = configure("mine.npz", "plm", epochs=1, facts=DataFacts.of(dataset))
+    run = train(config, tmp_path / "run", dataset=dataset)
     assert run.config["recipe"]["model"]["name"] == "resnet32"
     network, _ = load_model(run.folder / "model.safetensors")
     torch.testing.assert_close(
@@ -116,19 +125,19 @@ def test_the_history_and_the_metrics_measure_the_same(tmp_path, method) -> None:
 
 
 def test_rate_matching_is_fed_by_the_validation_split(dataset, tmp_path) -> None:
-    config = tiny_config("plm:adapt=rate,warmup=0", epochs=1)
+    config = tiny_config("plm:adapt=prevalence,warmup=0", epochs=1)
     run = train(config, tmp_path / "run", dataset=dataset)
     arrays = {name: torch.from_numpy(array) for name, array in run.predictions().items()}
     counts = histogram(arrays["validation_logits"].sigmoid(), arrays["validation_targets"])
-    assert run.history[0]["gap"] == pytest.approx(rate_gap(counts).tolist(), rel=1e-4)
+    assert run.history[0]["gap"] == pytest.approx(prevalence_gap(counts).tolist(), rel=1e-4)
     assert run.config["notes"] == []
 
 
 def test_rate_matching_without_a_validation_split_says_what_it_uses(tmp_path) -> None:
-    config, progress = tiny_config("plm:adapt=rate,warmup=0", epochs=1), Interrupter()
+    config, progress = tiny_config("plm:adapt=prevalence,warmup=0", epochs=1), Interrupter()
     run = train(config, tmp_path / "run", dataset=tiny_dataset(validation=False), progress=progress)
     assert progress.notes == run.config["notes"]
-    assert "there is none, so it uses those of the training passes" in progress.notes[0]
+    assert "there is none, so it uses the outputs of the training passes" in progress.notes[0]
     assert "validation" not in run.history[0]
     assert "validation_logits" not in run.predictions()
     assert "test_tuned" not in run.metrics
@@ -136,20 +145,24 @@ def test_rate_matching_without_a_validation_split_says_what_it_uses(tmp_path) ->
 
 def test_a_validation_split_that_tells_nothing_is_named(dataset, tmp_path) -> None:
     unknown = Split(dataset.validation.inputs, torch.full_like(dataset.validation.targets, -1))
-    config = tiny_config("plm:adapt=rate")
+    config = tiny_config("plm:adapt=prevalence")
     with pytest.raises(UserError, match=r"the ratios cannot be moved after epoch 1: .* nothing recorded"):
         train(config, tmp_path / "run", dataset=replaced(dataset, validation=unknown))
 
 
 def test_last_bias_is_left_out_of_weight_decay_where_the_recipe_says(dataset, tmp_path) -> None:
     config = tiny_config(fields=["optimizer.decay_last_bias=false"])
-    module = engine.build_module(config, dataset)
-    optimizer = module.configure_optimizers()
-    all_but, last = optimizer.param_groups
+    parts = build_parts(config, dataset)
+    all_but, last = TrainingModule(parts).configure_optimizers().param_groups
     assert last["weight_decay"] == 0.0
-    assert last["params"] == [module.network[-1].bias]
+    assert last["params"] == [parts.network[-1].bias]
     assert all_but["weight_decay"] == config.recipe.optimizer.weight_decay > 0
     assert len(all_but["params"]) == 3
+    optimizer = build_optimizer(parts.network, config.recipe.optimizer)
+    bias = parts.network[-1].bias.detach().clone()
+    optimizer.step([torch.zeros_like(parameter) for parameter in optimizer.parameters], 0.1)
+    assert parts.network[-1].bias.equal(bias)
+    assert all_but["params"][1] is optimizer.parameters[1]
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
@@ -204,7 +217,7 @@ def test_a_network_that_cannot_be_compiled_is_told(dataset, tmp_path, monkeypatc
 
     monkeypatch.setattr(torch, "compile", lambda *_, **__: broken)
     with pytest.raises(UserError, match=r"cannot be compiled here .*: leave out --compile"):
-        train(replaced(tiny_config(), compile=True), tmp_path / "run", dataset=dataset)
+        train(replaced(tiny_config(), compiled=True), tmp_path / "run", dataset=dataset)
 
 
 def test_own_model_is_trained_and_loaded_only_when_named_again(dataset, tmp_path, monkeypatch) -> None:
@@ -239,18 +252,18 @@ def test_results_are_computed_where_the_run_was_trained(dataset, tmp_path, monke
     """Lightning moves the network to the CPU before it returns, where NCCL's processes cannot gather."""
     seen = []
 
-    class Elsewhere(engine.TrainingModule):
+    class Elsewhere(TrainingModule):
         def on_fit_end(self) -> None:  # the device stands for a GPU
             assert self.device.type == "cpu"
             self.trainer.strategy._root_device = torch.device("meta")
 
-    def write(folder, module, config, *, is_first) -> None:
-        devices = {parameter.device.type for parameter in module.network.parameters()}
-        seen.append((module.device.type, devices, torch.distributed.is_initialized()))
+    def write(folder, parts, config, *, shard, device) -> None:
+        devices = {parameter.device.type for parameter in parts.network.parameters()}
+        seen.append((device.type, devices, torch.distributed.is_initialized()))
 
-    monkeypatch.setattr(engine, "TrainingModule", Elsewhere)
-    monkeypatch.setattr(engine, "write_results", write)
-    train(tiny_config(epochs=1), tmp_path / "run", dataset=dataset)
+    monkeypatch.setattr(lightning_run, "TrainingModule", Elsewhere)
+    monkeypatch.setattr(lightning_run, "write_results", write)
+    train(lightning_config(epochs=1), tmp_path / "run", dataset=dataset)
     assert seen == [("meta", {"meta"}, False)]
 
 
@@ -269,3 +282,13 @@ def test_memory_that_runs_out_is_told_and_the_run_goes_on_afterwards(
     with pytest.raises(UserError, match=sentence):
         train(tiny_config(), tmp_path / "run", dataset=dataset, progress=Interrupter(3, error=error))
     assert same_bytes(finished.folder, train(tiny_config(), tmp_path / "run", dataset=dataset).folder)
+
+
+def test_a_run_keeps_what_test_samples_share(tmp_path, dataset) -> None:
+    members = np.arange(len(dataset.test))[:, None] // 3
+    shared = dataclasses.replace(
+        dataset, test=dataclasses.replace(dataset.test, members=members), unit="patient"
+    )
+    run = train(tiny_config(epochs=1), tmp_path / "run", dataset=shared)
+    assert np.array_equal(run.predictions()["test_members"], members)
+    assert run.config["unit"] == "patient"

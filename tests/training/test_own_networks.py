@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from tiny import Interrupter, tiny_config, tiny_dataset
 
-from tailmask.errors import UserError
-from tailmask.training import engine, train
-from tailmask.training.weights import load_model
+from tailmask._util.messages import UserError
+from tailmask.runs.model_file import load_model
+from tailmask.training import train
+from tailmask.training.run_parts import build_parts
+from tailmask.training.with_lightning.lightning_module import TrainingModule
 
 
 def own(name: str) -> list[str]:
@@ -17,13 +19,13 @@ def own(name: str) -> list[str]:
 
 def test_frozen_layers_stay_frozen_through_a_run_and_a_restart(dataset, tmp_path, monkeypatch) -> None:
     modes = []
-    real = engine.TrainingModule.training_step
+    real = TrainingModule.training_step
 
     def spying(self, batch, batch_idx):
         modes.append(tuple(module.training for module in self.network))
         return real(self, batch, batch_idx)
 
-    monkeypatch.setattr(engine.TrainingModule, "training_step", spying)
+    monkeypatch.setattr(TrainingModule, "training_step", spying)
     config = tiny_config(epochs=3, fields=own("frozen"))
     with pytest.raises(RuntimeError, match="stop"):
         train(config, tmp_path / "run", dataset=dataset, progress=Interrupter(2, error=RuntimeError("stop")))
@@ -71,7 +73,5 @@ def test_batches_of_a_single_row_are_refused_where_they_cannot_be_normalised(dat
     with pytest.raises(UserError, match=r"batches of 1 .* set schedule.batch_size to 2 or more"):
         train(config, tmp_path / "run", dataset=dataset)
     with pytest.raises(UserError, match=r"batches of 4 .* 4 processes .* to 8 or more"):
-        engine.build_module(
-            tiny_config(fields=[*own("normed"), "schedule.batch_size=4"]), dataset, world_size=4
-        )
+        build_parts(tiny_config(fields=[*own("normed"), "schedule.batch_size=4"]), dataset, world_size=4)
     assert not (tmp_path / "run").exists()

@@ -7,13 +7,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import Interrupter, same_bytes, tiny_config, without_times
+from tiny import Interrupter, lightning_config, same_bytes, without_times
 
-from tailmask.errors import UserError
-from tailmask.training import Run, train
-from tailmask.training.checkpoint import EpochRecorder, find_checkpoint, read_checkpoint
+from tailmask._util.messages import UserError
+from tailmask.runs import Run
+from tailmask.training import train
+from tailmask.training.checkpoint_file import find_checkpoint, read_checkpoint
+from tailmask.training.with_lightning.lightning_callbacks import EpochRecorder
 
 LASTING, RECENT, HISTORY = "checkpoint.ckpt", "checkpoint.recent.ckpt", "history.jsonl"
+
+
+@pytest.fixture(scope="module")
+def finished(dataset, tmp_path_factory) -> Run:
+    torch.set_num_threads(1)
+    return train(lightning_config(), tmp_path_factory.mktemp("finished") / "run", dataset=dataset)
 
 
 @pytest.fixture
@@ -21,7 +29,7 @@ def folder(dataset, tmp_path) -> Path:
     """A run with three epochs done, the first of them on the disk for certain."""
     with pytest.raises(RuntimeError, match="stop"):
         train(
-            tiny_config(),
+            lightning_config(),
             tmp_path / "run",
             dataset=dataset,
             progress=Interrupter(4, error=RuntimeError("stop")),
@@ -59,7 +67,7 @@ def test_the_recent_checkpoint_goes_when_a_later_one_is_on_the_disk(dataset, tmp
             if record["epoch"] == 2:  # as if the last time were long ago
                 monkeypatch.setattr(EpochRecorder, "SECONDS_BETWEEN_SYNCS", 0.0)
 
-    train(tiny_config(), tmp_path / "run", dataset=dataset, progress=Watching())
+    train(lightning_config(), tmp_path / "run", dataset=dataset, progress=Watching())
     assert there == [(1, False), (1, True), (3, False), (4, False)]
 
 
@@ -81,7 +89,7 @@ def test_the_recent_checkpoint_goes_when_a_later_one_is_on_the_disk(dataset, tmp
 def test_the_run_goes_on_to_the_same_bytes(finished: Run, dataset, folder: Path, harm, done: int) -> None:
     for each in harm:
         each(folder)
-    run = train(tiny_config(), folder, dataset=dataset)
+    run = train(lightning_config(), folder, dataset=dataset)
     assert run.config["sessions"][-1]["resumed_after_epoch"] == done
     assert same_bytes(finished.folder, folder)
     assert without_times(run.history) == without_times(finished.history)

@@ -19,13 +19,15 @@ from tiny import (
     without_times,
 )
 
+from tailmask._util.messages import UserError
 from tailmask.data.dataset import Dataset, Split
-from tailmask.errors import UserError
-from tailmask.training import Run, RunConfig, configure, train
-from tailmask.training.checkpoint import read_checkpoint
+from tailmask.runs import Run, RunConfig, configure
+from tailmask.runs.folder import check_folder
+from tailmask.runs.lock import locked
+from tailmask.training import train
+from tailmask.training.checkpoint_file import read_checkpoint
 from tailmask.training.engine import describe
-from tailmask.training.folder import check_folder
-from tailmask.training.lock import locked
+from tailmask.training.tables.table_run import Checkpoints
 
 
 def test_a_run_asked_for_twice_is_read(finished: Run, dataset) -> None:
@@ -71,8 +73,8 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
     "method",
     [
         "focal",
-        "plm+bce+undersample:samples=20",
-        "plm:adapt=rate,warmup=1",
+        "plm+bce+undersample:samples_per_class=20",
+        "plm:adapt=prevalence,warmup=1",
         "plm:expected=true+db",
         "bce+drw:start=0.5",
     ],
@@ -141,7 +143,7 @@ def test_a_folder_with_other_files_is_refused(dataset, tmp_path) -> None:
         (
             "ldam",
             [],
-            "ldam needs data with exactly one label a sample, and here samples have several or none",
+            "ldam needs data with exactly one label per sample, and here samples have several or none",
         ),
         (
             "plm",
@@ -275,6 +277,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_afterwards(
         return real(self, content)
 
     monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Checkpoints, "SECONDS_BETWEEN", 0.0)
     with pytest.raises(UserError, match=r"cannot be written to \(No space left on device\)"):
         train(tiny_config(), tmp_path / "run", dataset=dataset)
     monkeypatch.undo()
@@ -285,7 +288,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_afterwards(
 
 @pytest.mark.long
 def test_compiled_runs_resume_to_the_same_bytes(dataset, tmp_path) -> None:
-    config = replaced(tiny_config(), compile=True)
+    config = replaced(tiny_config(), compiled=True)
     whole = train(config, tmp_path / "whole", dataset=dataset)
     progress = Interrupter(3, error=RuntimeError("stop"))
     with pytest.raises(RuntimeError, match="stop"):

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from tailmask.data.dataset import Dataset, Split
-from tailmask.data.encoders import Encoder
-from tailmask.training import RunConfig, configure
+from tailmask.data.encoders.encoder import Encoder
+from tailmask.runs import RunConfig, configure
 
 NUM_CLASSES = 4
 
@@ -68,7 +68,14 @@ def tiny_config(method: str = "plm:rate=0.5", *, epochs: int = 4, **arguments: A
         "schedule.batch_size=32",
         *arguments.pop("fields", ()),
     ]
+    arguments.setdefault("recipe", "tables")
     return configure("tiny.csv", method, epochs=epochs, fields=fields, **arguments)
+
+
+def lightning_config(method: str = "plm:rate=0.5", *, epochs: int = 4) -> RunConfig:
+    """The same with a network of the user's own, which Lightning trains."""
+    fields = ["model.name=training.factories:plain", "model.hidden=[]", "model.dropout=0"]
+    return tiny_config(method, epochs=epochs, fields=fields)
 
 
 def without_times(history: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -4,35 +4,41 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from cyclopts import Parameter
+
+from tailmask._util.messages import UserError
+from tailmask.cli.data_options import DATA_DEFAULTS
+from tailmask.cli.method_help import with_method_help
 from tailmask.data import DataOptions
-from tailmask.errors import UserError
-from tailmask.method import DEFAULT_METHODS
-from tailmask.study import compare as compare_methods
-from tailmask.study import plan_comparison
-from tailmask.study.display import Display
-from tailmask.study.plan import Setting
-from tailmask.study.terminal import open_console, raise_failures
-from tailmask.training.config import Precision
+from tailmask.methods import DEFAULT_METHODS
+from tailmask.report.result_terminal import open_console
+from tailmask.runs import Setting
+from tailmask.runs.config import Precision
+from tailmask.studies import compare as compare_methods
+from tailmask.studies import plan_comparison
+from tailmask.studies.progress_display import Display
+from tailmask.studies.worker_pool import raise_failures
 
 if TYPE_CHECKING:
-    from tailmask.analysis.outputs import Decision
+    from tailmask.comparison.outputs import Decision
 
 __all__ = ["compare"]
 
 
+@with_method_help
 def compare(
     data: str = "digits",
     /,
     *,
-    options: DataOptions,
-    methods: list[str] = list(DEFAULT_METHODS),  # noqa: B006 (never changed)
+    methods: Sequence[str] = DEFAULT_METHODS,
     seeds: int = 3,
     jobs: int | None = None,
-    list: bool = False,
-    out: Path | None = None,
+    only_list: Annotated[bool, Parameter(name="--list")] = False,
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
     baseline: str | None = None,
     tuned_thresholds: bool = False,
     prior_shift: bool = False,
@@ -40,40 +46,37 @@ def compare(
     epochs: int | None = None,
     budget: float = 1.0,
     recipe: str | None = None,
-    set: list[str] = [],  # noqa: B006 (the option's name; never changed)
+    fields: Annotated[Sequence[str], Parameter(name="--set")] = (),
     precision: Precision = "32",
+    options: DataOptions = DATA_DEFAULTS,
 ) -> None:
-    """Train several methods with several seeds on one data set, compare them on the test set, and make a page
-    of it. Runs that are complete are read, those that were interrupted go on; the page is of all runs in the
-    folder, also of those that were trained before.
+    """Train several methods with several seeds on one data set and compare them on the test set.
 
     Args:
         data: name of a data set, or path of your own file
-        methods: what to compare: [plm+]LOSS[+cb][+undersample|+classaware][+drw], where LOSS is bce, focal,
-            asl, hill, db or ldam; options follow a colon, as in plm:rate=0.05+focal:gamma=2
+        methods: what to compare: METHOD_HELP
         seeds: number of seeds, the same for all methods
-        jobs: runs at a time, which share the cores; left out, one a GPU or core, at most 8
-        list: print one tailmask train command a run, for a cluster's job array, and stop; afterwards the same
-            without it reads the runs
-        out: folder of the study; left out, tailmask-compare-DATA below the current folder
-        baseline: method to compare with; left out, bce or what is nearest to it
-        tuned_thresholds: of the rows that decide otherwise by the same outputs, show those with thresholds
-            tuned on the validation split; without this and the next, all are shown
-        prior_shift: show those with plm's outputs shifted back to the data's own prior
-        tune: rate: choose plm's rate on the validation split first
-        epochs: number of epochs; the learning rate's course stretches along
+        jobs: number of runs at the same time [default: one per GPU, else one per core, at most 8]
+        only_list: print one tailmask train command per run, for a cluster's job array, and stop; when the
+            runs are finished, the same command without --list reads them
+        out: folder of the study [default: tailmask-compare-DATA]
+        baseline: method to compare with [default: bce, or the method nearest to it]
+        tuned_thresholds: show the extra rows with thresholds tuned on the validation split [default: show all
+            extra rows]
+        prior_shift: show the extra rows with plm's outputs shifted back to the prevalence in the data
+        tune: choose this option of plm on the validation split first
+        epochs: number of epochs; the learning rate schedule is stretched to it
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
-        recipe: name of a recipe, or your own .toml file; left out, the one for the data
-        set: fields of the recipe, as in optimizer.lr=0.05 model.name=linear
-        precision: 32, or bf16 for mixed precision
-        options: the data
+        recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
+        fields: fields of the recipe, as in optimizer.lr=0.05 model.name=linear
+        precision: floating-point precision of training; bf16 is mixed precision
     """
-    if list:
+    if only_list:
         if tune is not None:
             raise UserError(
                 "--tune chooses a rate from finished runs, which --list does not make: name one of them"
             )
-        setting = Setting(data, options, recipe, budget, epochs, tuple(set), precision)
+        setting = Setting(data, options, recipe, budget, epochs, tuple(fields), precision)
         for run in plan_comparison(setting, methods, seeds=seeds, out=out, baseline=baseline):
             print(run.command)
         return
@@ -92,7 +95,7 @@ def compare(
             recipe=recipe,
             budget=budget,
             epochs=epochs,
-            fields=set,
+            fields=fields,
             options=options,
             precision=precision,
             decisions=[name for name, wanted in extra.items() if wanted] or None,
@@ -100,10 +103,10 @@ def compare(
             command=command,
         )
     except KeyboardInterrupt:
-        print(f"stopped; what is done is kept, to go on: {command}", file=sys.stderr)
+        print(f"stopped; finished runs are kept; to resume: {command}", file=sys.stderr)
         raise
     if study.comparison is not None:
-        from tailmask.analysis.terminal import print_comparison
+        from tailmask.report.comparison_terminal import print_comparison
 
         print_comparison(study.comparison, open_console())
         print(f"report in {study.report_path}")

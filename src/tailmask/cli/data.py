@@ -7,16 +7,19 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from cyclopts import Parameter
+
+from tailmask._util.messages import listing, one_line, printable, require
+from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.data import NAMED, DataOptions, load
-from tailmask.errors import listing, one_line, printable, require
-from tailmask.study.terminal import open_console
+from tailmask.report.result_terminal import open_console
 
 if TYPE_CHECKING:
     from tailmask.data import Dataset
-    from tailmask.data.columns import ColumnUse
-    from tailmask.data.statistics import Statistics
+    from tailmask.data.class_statistics import Statistics
+    from tailmask.data.readers.table.column_summary import ColumnUse
 
 __all__ = ["data"]
 
@@ -36,39 +39,42 @@ def data(
     name_or_path: str | None = None,
     /,
     *,
-    options: DataOptions,
-    format: Literal["table", "json"] = "table",
+    form: Annotated[Literal["table", "json"], Parameter(name="--format")] = "table",
     plot: Path | None = None,
+    options: DataOptions = DATA_DEFAULTS,
 ) -> None:
-    """Show what a data set holds: how many samples, how frequent each class is, what is not known.
+    """Show how many samples a data set has, how frequent each class is, and how many labels are unknown.
 
     Args:
-        name_or_path: a public data set, or a file of your own; left out, the public ones are listed
-        format: table for people, json for programs
-        plot: folder to draw class frequencies and co-occurrences in
-        options: the data
+        name_or_path: a public data set, or a file of your own; without it, the public data sets are listed
+        form: table for people, json for programs
+        plot: folder for charts of class frequencies and co-occurrences
     """
     if name_or_path is None:
         width = max(map(len, NAMED))
         print("\n".join(f"{name:<{width}}  {named.help}" for name, named in NAMED.items()))
         return
+    from tailmask.data.advice import advice
+    from tailmask.data.class_statistics import summaries
     from tailmask.data.notes import data_notes
-    from tailmask.data.statistics import summaries
 
     dataset = load(name_or_path, options)
     statistics = summaries(dataset)
     notes = list(data_notes(dataset, statistics))
     if plot is not None:
-        from tailmask.data.pictures import draw_pictures
+        from tailmask.report.charts.data_set import draw_pictures
 
         notes += [f"drew {path}" for path in draw_pictures(dataset, statistics, plot)]
-    if format == "json":
-        _print_json(dataset, statistics, notes)
+    advices = list(advice(statistics))
+    if form == "json":
+        _print_json(dataset, statistics, notes, advices)
     else:
-        _print_tables(dataset, statistics, notes)
+        _print_tables(dataset, statistics, notes, advices)
 
 
-def _print_json(dataset: Dataset, statistics: Mapping[str, Statistics], notes: list[str]) -> None:
+def _print_json(
+    dataset: Dataset, statistics: Mapping[str, Statistics], notes: list[str], advices: list[str]
+) -> None:
     content = {
         "name": dataset.name,
         "inputs": list(dataset.shape),
@@ -77,14 +83,17 @@ def _print_json(dataset: Dataset, statistics: Mapping[str, Statistics], notes: l
         "source": dataset.source,
         "splits": {name: split.to_json() for name, split in statistics.items()},
         "notes": notes,
+        "advice": advices,
     }
     json.dump(content, sys.stdout, indent=2, ensure_ascii=False)
     print()
 
 
-def _print_tables(dataset: Dataset, statistics: Mapping[str, Statistics], notes: list[str]) -> None:
+def _print_tables(
+    dataset: Dataset, statistics: Mapping[str, Statistics], notes: list[str], advices: list[str]
+) -> None:
     console = open_console()
-    kind = "one label a sample" if dataset.single_label else "any number of labels a sample"
+    kind = "one label per sample" if dataset.single_label else "any number of labels per sample"
     shape = "×".join(map(str, dataset.shape))
     console.print(f"{one_line(dataset.name)}: {len(dataset.classes)} classes, {kind}, inputs of {shape}\n")
     if dataset.columns:
@@ -96,16 +105,20 @@ def _print_tables(dataset: Dataset, statistics: Mapping[str, Statistics], notes:
     console.print(LEGEND)
     for note in notes:
         console.print(f"note: {one_line(note)}")
+    for sentence in advices:
+        console.print(f"advice: {one_line(sentence)}")
 
 
 def _columns(columns: Sequence[ColumnUse]) -> Any:
     """What became of each column of a table; of a wide one, of how many."""
     text: Any = require("rich.text", extra="cli")
     if len(columns) <= MOST_COLUMNS:
-        table = _table("column", "used as", "", "empty cells", left=3)
+        table = _table("column", "used as", "", "inputs", "empty cells", left=3)
         for column in columns:
-            name, empty = text.Text(printable(column.name)), str(column.empty) if column.empty else ""
-            table.add_row(name, column.use, column.detail, empty)
+            share = f"{column.empty} ({column.empty / column.rows:.1%})" if column.empty else ""
+            inputs = str(column.inputs) if column.inputs else ""
+            detail = text.Text(printable(column.detail))
+            table.add_row(text.Text(printable(column.name)), column.use, detail, inputs, share)
         return table
     table = _table("used as", "columns", "which", left=3)
     reasons: dict[str, list[str]] = {}
@@ -118,7 +131,7 @@ def _columns(columns: Sequence[ColumnUse]) -> Any:
 
 
 def _summary(statistics: Mapping[str, Statistics]) -> Any:
-    table = _table("split", "samples", "labels", "a sample", "density", "ρ", "unlabelled", "unknown")
+    table = _table("split", "samples", "labels", "per sample", "density", "ρ", "unlabelled", "unknown")
     for name, split in statistics.items():
         rho = "–" if split.rho is None else f"{split.rho:.2f}"
         table.add_row(
@@ -144,7 +157,7 @@ def _classes(statistics: Mapping[str, Statistics]) -> Any:
     cut = len(order) > MOST_ROWS
     for position, c in enumerate(order):
         if cut and position == MOST_ROWS // 2:
-            table.add_row(f"… {len(order) - MOST_ROWS} classes more, all in --format json")
+            table.add_row(f"… {len(order) - MOST_ROWS} more classes; see --format json")
         if cut and MOST_ROWS // 2 <= position < len(order) - MOST_ROWS // 2:
             continue
         cells = []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from tailmask.errors import UserError
+from cyclopts import Parameter
+
+from tailmask._util.messages import UserError
 
 __all__ = ["export"]
 
@@ -14,27 +16,27 @@ def export(
     run: Path,
     /,
     *,
-    format: Literal["onnx", "torch-export", "safetensors"],
-    out: Path | None = None,
+    form: Annotated[Literal["onnx", "torch-export", "safetensors"], Parameter(name="--format")],
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
     model: str | None = None,
     force: bool = False,
 ) -> None:
-    """Write a finished run's model for others: ONNX, torch.export, or weights alone.
+    """Convert the model of a finished run to another format.
 
     Args:
         run: folder of a finished run
-        format: onnx, torch-export (a .pt2 program), or safetensors (weights, and a .json file to rebuild
-            the network from)
-        out: file to write; left out, one with the run's name in the current folder
+        form: format to write; torch-export is a .pt2 program, safetensors the weights with a .json file to
+            rebuild the network from
+        out: file to write [default: the run's name, in the current folder]
         model: import path package.module:factory, for a run with a network of your own
-        force: write over files that are there
+        force: overwrite existing files
     """
     from tailmask.inference import FORMATS, export_model
 
-    suffix = FORMATS[format]
+    suffix = FORMATS[form]
     target = out or Path(f"{run.resolve().name}{suffix}")
     if target.suffix.lower() != suffix:
-        raise UserError(f"a file for {format} must have a name that ends with {suffix}, got {target}")
+        raise UserError(f"a file for {form} must end with {suffix}, got {target}")
     exported = export_model(run, target, model=model, force=force)
     print(" and ".join(map(str, exported.files)) + _checked(exported.difference))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
 
 if TYPE_CHECKING:
     from tailmask.inference import Predictor
@@ -15,31 +17,31 @@ __all__ = ["predict"]
 
 def predict(
     run: Path,
-    input: Path,
+    inputs: Path,
     /,
     *,
-    out: Path,
+    out: Annotated[Path, Parameter(alias="-o")],
     thresholds: Literal["tuned"] | float | None = None,
     prior_shift: bool = False,
-    id: str | None = None,
+    id_column: Annotated[str | None, Parameter(name="--id")] = None,
     images: Path | None = None,
     model: str | None = None,
     force: bool = False,
 ) -> None:
-    """Predict labels for new inputs: for each the labels, and the probability of every class.
+    """Predict labels for new inputs with a finished run.
 
     Args:
         run: folder of a finished run, or a .safetensors file exported from one
-        input: file of the kind that the run was trained on, without labels; for images also a folder
+        inputs: file like the one that the run was trained on, without labels; for images also a folder
         out: file to write: .csv, .parquet or .jsonl
-        thresholds: probability from which on a label is predicted: a number such as 0.5, or 'tuned' for those
-            that were fitted on validation data; left out, tuned where the run has them, else 0.5
-        prior_shift: turn probabilities back to how frequent classes are in the data (runs of plm)
-        id: column that tells rows apart, or array of an .npz file; left out, the paths of images, else row
-            numbers from 0
-        images: folder that the paths in a list of images are relative to; left out, the list's own
+        thresholds: lowest probability at which a label is predicted, as in 0.5, or tuned for the thresholds
+            fitted on validation data [default: tuned if the run has tuned thresholds, else 0.5]
+        prior_shift: shift probabilities back to the prevalence in the data (runs of plm)
+        id_column: column, or array of an .npz file, that identifies rows [default: the paths of images, else
+            row numbers from 0]
+        images: folder that the paths in a list of images are relative to [default: the list's folder]
         model: import path package.module:factory, for a run with a network of your own
-        force: write over a file that is there
+        force: overwrite an existing file
     """
     import torch
 
@@ -49,9 +51,9 @@ def predict(
     predictor = Predictor.load(
         run, thresholds=thresholds, prior_shift=prior_shift, model=model, device=device
     )
-    with _row_count(f"predicting for {input.name}") as progress:
+    with _row_count(f"predicting for {inputs.name}") as progress:
         number = write_predictions(
-            predictor, input, out, id_column=id, images=images, force=force, progress=progress
+            predictor, inputs, out, id_column=id_column, images=images, force=force, progress=progress
         )
     print(f"{out}: {number} rows, {_decision(predictor, thresholds)}")
 

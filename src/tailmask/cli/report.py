@@ -6,49 +6,49 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from tailmask.errors import require
-from tailmask.files import write_text
+from cyclopts import Parameter
+
+from tailmask._util.files import write_text
+from tailmask._util.messages import require
 
 __all__ = ["report"]
 
 
 def report(
-    *runs: Path,
-    out: Path | None = None,
-    format: Literal["html", "csv", "json", "md"] | None = None,
+    *runs: Annotated[Path, Parameter(required=True)],
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
+    form: Annotated[Literal["html", "csv", "json", "md"] | None, Parameter(name="--format")] = None,
     baseline: str | None = None,
     title: str | None = None,
     resamples: int = 2000,
     force: bool = False,
 ) -> None:
-    """Make one page from finished runs: what was found, how sure that is, class by class.
-
-    The page is a single file that loads nothing; csv, json and md have the comparison alone.
+    """Make a report from finished runs.
 
     Args:
-        runs: folders of runs, or folders that runs are below of
-        out: file to write; left out, report.html for a page, and the terminal for the other forms
-        format: html, csv, json or md; left out, what --out ends in, else html
-        baseline: method to compare the others with; left out, bce
+        runs: folders of runs, or folders that contain them
+        out: file to write [default: report.html; csv, json and md are printed]
+        form: format of the report [default: the ending of --out, else html]
+        baseline: method to compare the others with [default: bce]
         title: title of the page
-        resamples: how many resampled test sets the intervals are from
-        force: replace a file that is not a report of tailmask
+        resamples: number of bootstrap samples of the test set for the intervals
+        force: overwrite a file that is not a report of tailmask
     """
     for package in ("matplotlib", "jinja2", "rich"):
         require(package, extra="cli")
-    from tailmask.analysis import compare_runs
-    from tailmask.report.output import check_target, find_runs, format_of, render
+    from tailmask.comparison import compare_runs
+    from tailmask.report.report_file import check_path, find_runs, format_of, render
 
-    form = format_of(out, format)
-    target = Path("report.html") if out is None and form == "html" else out
+    chosen = format_of(out, form)
+    target = Path("report.html") if out is None and chosen == "html" else out
     if target is not None:
-        check_target(target, force=force)
+        check_path(target, force=force)
     found = find_runs(runs)
     with _progress(len(found)) as advance:
         comparison = compare_runs(found, baseline=baseline, resamples=resamples, on_run=advance)
-        text = render(form, found, comparison=comparison, title=title)
+        text = render(chosen, found, comparison=comparison, title=title)
     if target is None:
         sys.stdout.write(text)
         return

@@ -4,83 +4,88 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+from cyclopts import Parameter
+
+from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.data import DataOptions
-from tailmask.study import Request, plan_reproduction
-from tailmask.study import reproduce as reproduce_target
-from tailmask.study.display import Display
-from tailmask.study.terminal import raise_failures, show_result
-from tailmask.training.config import Precision
+from tailmask.paper import Request, plan_reproduction
+from tailmask.paper import reproduce as reproduce_item
+from tailmask.report.result_terminal import show_result
+from tailmask.runs.config import Precision
+from tailmask.studies.progress_display import Display
+from tailmask.studies.worker_pool import raise_failures
 
 __all__ = ["reproduce"]
 
 
 def reproduce(
-    target: str,
+    item: str,
     /,
     *,
-    options: DataOptions,
     budget: float = 1.0,
     seeds: int = 1,
     jobs: int | None = None,
-    list: bool = False,
-    methods: list[str] = [],  # noqa: B006 (never changed)
-    imbalance: list[float] = [],  # noqa: B006
+    only_list: Annotated[bool, Parameter(name="--list")] = False,
+    methods: Sequence[str] = (),
+    imbalance: Sequence[float] = (),
     data: str | None = None,
-    out: Path = Path("results"),
+    out: Annotated[Path, Parameter(alias="-o")] = Path("results"),
     runs: Path = Path("runs"),
     recipe: str | None = None,
-    set: list[str] = [],  # noqa: B006
+    fields: Annotated[Sequence[str], Parameter(name="--set")] = (),
     precision: Precision = "32",
+    options: DataOptions = DATA_DEFAULTS,
 ) -> None:
-    """Make a table or figure of the paper: table1 to table7, figure1 to figure8, discussion-precision,
-    discussion-imbalance. Runs that are complete are read, those that were interrupted go on.
+    """Reproduce a table or figure of the paper.
 
     Args:
-        target: table or figure of the paper, by its own numbering
+        item: table1 to table7, figure1 to figure8, discussion-precision or discussion-imbalance
         budget: share of the recipes' epochs, as in 0.2; a rate of 0.01 or less grows in proportion
         seeds: number of seeds
-        jobs: runs at a time, which share the cores; left out, one a GPU or core, at most 8
-        list: print one tailmask train command a run, for a cluster's job array, and stop
-        methods: rows to train; left out, the paper's; others become rows of their own
-        imbalance: table3, table4, figure3: imbalances to train; left out, all
-        data: other data to make the same of, by name or path; left out, the paper's
+        jobs: number of runs at the same time [default: one per GPU, else one per core, at most 8]
+        only_list: print one tailmask train command per run, for a cluster's job array, and stop
+        methods: methods to train; methods that the paper does not have get rows of their own [default: the
+            paper's methods]
+        imbalance: imbalances to train for table3, table4 and figure3 [default: all]
+        data: name or path of other data [default: the paper's data]
         out: folder of the result
-        runs: folder of the runs, which all targets share
-        recipe: name of a recipe, or your own .toml file; left out, the one for the data
-        set: fields of the recipe, as in optimizer.weight_decay=5e-4
-        precision: 32, or bf16 for mixed precision
-        options: choices about the data
+        runs: folder of the runs, which all tables and figures share
+        recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
+        fields: fields of the recipe, as in optimizer.weight_decay=5e-4
+        precision: floating-point precision of training; bf16 is mixed precision
     """
     request = Request(
         data,
         options,
         recipe,
         budget,
-        fields=tuple(set),
+        fields=tuple(fields),
         methods=tuple(methods),
         imbalances=tuple(imbalance),
         precision=precision,
     )
-    if list:
-        for run in plan_reproduction(target, request, seeds=seeds, runs=runs):
+    if only_list:
+        for run in plan_reproduction(item, request, seeds=seeds, runs=runs):
             print(run.command)
         return
     command = shlex.join(["tailmask", *sys.argv[1:]])
     try:
-        made = reproduce_target(
-            target,
+        made = reproduce_item(
+            item,
             request,
             seeds=seeds,
             jobs=jobs,
             out=out,
             runs=runs,
-            listener=Display(target),
+            listener=Display(item),
             command=command,
         )
     except KeyboardInterrupt:
-        print(f"stopped; what is done is kept in {runs}, to go on: {command}", file=sys.stderr)
+        print(f"stopped; finished runs are kept in {runs}; to resume: {command}", file=sys.stderr)
         raise
     if made.paths:
         show_result(made.result)

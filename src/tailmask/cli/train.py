@@ -6,15 +6,22 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from cyclopts import Parameter
+
+from tailmask._util.files import slug
+from tailmask._util.messages import UserError, require
+from tailmask.cli.data_options import DATA_DEFAULTS
+from tailmask.cli.method_help import with_method_help
 from tailmask.data import DataOptions, load
-from tailmask.errors import UserError, require
-from tailmask.files import slug
-from tailmask.training.config import Precision, RunConfig, configure
-from tailmask.training.placement import Placement
-from tailmask.training.run import Run
-from tailmask.training.toml import to_toml
+from tailmask.data.facts import DataFacts
+from tailmask.methods import parse
+from tailmask.runs import Setting
+from tailmask.runs.config import Precision, RunConfig
+from tailmask.runs.reader import Run
+from tailmask.runs.recipe_text import to_toml
+from tailmask.training.with_lightning.devices import Placement
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,99 +29,100 @@ if TYPE_CHECKING:
 __all__ = ["train"]
 
 
+@with_method_help
 def train(
     data: str,
     /,
     *,
-    options: DataOptions,
     method: str = "plm",
     seed: int = 0,
-    out: Path | None = None,
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
     epochs: int | None = None,
     budget: float = 1.0,
     recipe: str | None = None,
     model: str | None = None,
-    set: Sequence[str] = (),
+    fields: Annotated[Sequence[str], Parameter(name="--set")] = (),
     print_config: bool = False,
     threads: int | None = None,
     devices: int = 1,
     precision: Precision = "32",
-    compile: bool = False,
+    compiled: Annotated[bool, Parameter(name="--compile")] = False,
     tensorboard: bool = False,
+    options: DataOptions = DATA_DEFAULTS,
 ) -> None:
-    """Train one method on one data set. A run that was interrupted goes on; one that is complete is read.
+    """Train one method on one data set.
 
     Args:
         data: name of a data set, or path of your own file
-        method: what to train with: [plm+]LOSS[+cb][+undersample|+classaware][+drw], where LOSS is bce, focal,
-            asl, hill, db or ldam; options follow a colon, as in plm:rate=0.05+focal:gamma=2
+        method: what to train with: METHOD_HELP
         seed: seed of weights, order, augmentation and masks
-        out: folder of the run; left out, one below runs/
-        epochs: number of epochs; the learning rate's course stretches along
+        out: folder of the run [default: a folder in runs]
+        epochs: number of epochs; the learning rate schedule is stretched to it
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
-        recipe: name of a recipe, or your own .toml file; left out, the one for the data
+        recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
         model: network: resnet12, resnet32, resnet50, cnn, mlp, linear, or package.module:factory of your own
-        set: fields of the recipe, as in optimizer.lr=0.05 schedule.batch_size=64
-        print_config: print the recipe that results, as a .toml file, and stop
-        threads: CPU threads of a process; left out, all cores
-        devices: processes on this machine that train together
-        precision: 32, or bf16 for mixed precision
-        compile: compile the network first; worth it for long runs of the residual networks
-        tensorboard: log for TensorBoard as well
-        options: choices about the data
+        fields: fields of the recipe, as in optimizer.lr=0.05 schedule.batch_size=64
+        print_config: print the complete recipe as a .toml file, and stop
+        threads: CPU threads per process [default: all cores]
+        devices: number of processes on this machine that train together
+        precision: floating-point precision of training; bf16 is mixed precision
+        compiled: compile the network first; worth it for long runs of the residual networks
+        tensorboard: also log for TensorBoard
     """
     for name, value in (("threads", threads), ("devices", devices)):
         if value is not None and value < 1:
             raise UserError(f"--{name} must be 1 or more, got {value}")
-    fields = [*([f"model.name={model}"] if model else []), *set]
-    config = configure(
-        data,
-        method,
-        recipe=recipe,
-        seed=seed,
-        budget=budget,
-        epochs=epochs,
-        fields=fields,
-        options=options,
-        precision=precision,
-        compile=compile,
-    )
+    fields = [*([f"model.name={model}"] if model else []), *fields]
+    setting = Setting(data, options, recipe, budget, epochs, tuple(fields), precision, compiled)
+    setting.check([method])
     if print_config:
-        if config.remake is not None:
-            config = config.fitted(load(data, options).shape)
-        print(to_toml(config))
+        print(to_toml(setting.resolve().config(method, seed)))
         return
-    folder = out or _default_folder(config)
-    run = _train(config, folder, threads=threads, devices=devices, tensorboard=tensorboard)
+    folder = out or _default_folder(data, method, seed)
+    run = _train(
+        setting, method, seed, folder=folder, threads=threads, devices=devices, tensorboard=tensorboard
+    )
     if Placement.from_environment().is_first:
         _show(run)
 
 
-def _train(config: RunConfig, folder: Path, *, threads: int | None, devices: int, tensorboard: bool) -> Run:
+def _train(
+    setting: Setting,
+    method: str,
+    seed: int,
+    *,
+    folder: Path,
+    threads: int | None,
+    devices: int,
+    tensorboard: bool,
+) -> Run:
     require("rich", extra="cli")
-    from tailmask.cli.progress import RunProgress, notes
+    from tailmask.cli.progress_bar import RunProgress, notes
 
-    progress = RunProgress(f"{config.name} on {Path(config.data).name}")
+    name = Path(setting.data).name
+    progress = RunProgress(f"{parse(method)} on {name}")
     if devices == 1:  # other processes would write over it
-        progress.wait(f"getting {Path(config.data).name} and the network ready")
+        progress.wait(f"preparing {name} and the network")
+    config: RunConfig | None = None
     try:
-        require("pytorch_lightning", extra="cli")
         from tailmask.training.engine import Execution
         from tailmask.training.engine import train as train_run
 
         execution = Execution(devices=devices, threads=threads, tensorboard=tensorboard)
         was_complete = Run(folder).is_complete
         with notes(progress):
-            run = train_run(config, folder, execution=execution, progress=progress)
+            dataset = load(setting.data, setting.options)
+            config = setting.resolve(DataFacts.of(dataset)).config(method, seed)
+            run = train_run(config, folder, dataset=dataset, execution=execution, progress=progress)
         if was_complete and Placement.from_environment().is_first:
             progress.note(f"{folder} holds this run already, complete: nothing was trained")
         return run
     except KeyboardInterrupt:
         progress.end()
-        if Run(folder).exists:
+        if config is not None and Run(folder).exists:
             done, total = len(Run(folder).history), config.recipe.schedule.epochs
             command = shlex.join(["tailmask", *sys.argv[1:]])
-            progress.note(f"stopped after epoch {done} of {total}, kept in {folder}; to go on: {command}")
+            progress.note(f"stopped after epoch {done} of {total}, kept in {folder}; to resume: {command}")
         else:
             progress.note("stopped before training began; nothing was written")
         raise
@@ -122,8 +130,8 @@ def _train(config: RunConfig, folder: Path, *, threads: int | None, devices: int
         progress.end()
 
 
-def _default_folder(config: RunConfig) -> Path:
-    return Path("runs") / slug(f"{Path(config.data).stem}_{config.name}_seed={config.seed}")
+def _default_folder(data: str, method: str, seed: int) -> Path:
+    return Path("runs") / slug(f"{Path(data).stem}_{parse(method)}_seed={seed}")
 
 
 def _show(run: Run) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tailmask._util.messages import UserError, closest, nearest
 from tailmask.data.options import DataOptions
-from tailmask.errors import UserError, closest, nearest
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
     from tailmask.data.dataset import Dataset as Dataset
     from tailmask.data.dataset import Split as Split
-    from tailmask.data.encoders import Encoder as Encoder
+    from tailmask.data.encoders.encoder import Encoder as Encoder
 
 __all__ = ["NAMED", "DataOptions", "Dataset", "Encoder", "Split", "load"]
 
@@ -26,39 +31,55 @@ class Named(NamedTuple):
 
 NAMED = {
     "digits": Named(
-        "two small digits an image, a long tail; needs no download", "tailmask.data.digits:load_digits"
+        "two small digits an image, a long tail; needs no download", "tailmask.data.public.digits:load_digits"
     ),
     "multimnist": Named(
-        "two MNIST digits an image, the paper's long tail", "tailmask.data.multimnist:load_multimnist"
+        "two MNIST digits an image, the paper's long tail", "tailmask.data.public.multimnist:load_multimnist"
     ),
-    "cifar10-lt": Named("CIFAR-10 with a long tail, --rho 100", "tailmask.data.cifar:load_cifar10"),
-    "cifar100-lt": Named("CIFAR-100 with a long tail, --rho 100", "tailmask.data.cifar:load_cifar100"),
-    "coco": Named("MSCOCO 2014, 80 classes", "tailmask.data.coco:load_coco"),
-    "coco-mlt": Named("a long-tailed part of MSCOCO 2017", "tailmask.data.coco:load_coco_mlt"),
-    "voc-mlt": Named("a long-tailed part of PASCAL VOC", "tailmask.data.coco:load_voc_mlt"),
+    "cifar10-lt": Named("CIFAR-10 with a long tail, --rho 100", "tailmask.data.public.cifar:load_cifar10"),
+    "cifar100-lt": Named("CIFAR-100 with a long tail, --rho 100", "tailmask.data.public.cifar:load_cifar100"),
+    "coco": Named("MSCOCO 2014, 80 classes", "tailmask.data.public.coco:load_coco"),
+    "coco-mlt": Named("a long-tailed part of MSCOCO 2017", "tailmask.data.public.coco:load_coco_mlt"),
+    "voc-mlt": Named("a long-tailed part of PASCAL VOC", "tailmask.data.public.coco:load_voc_mlt"),
     "goemotions": Named(
-        "28 emotions in comments, as bags of words", "tailmask.data.goemotions:load_goemotions"
+        "28 emotions in comments, as bags of words", "tailmask.data.public.goemotions:load_goemotions"
     ),
-    "rcv1": Named("103 topics of newswire stories, as bags of words", "tailmask.data.rcv1:load_rcv1"),
+    "rcv1": Named("103 topics of newswire stories, as bags of words", "tailmask.data.public.rcv1:load_rcv1"),
 }
 
-_LAZY = {"Dataset": "dataset", "Split": "dataset", "Encoder": "encoders"}
+_LAZY = {"Dataset": "dataset", "Split": "dataset", "Encoder": "encoders.encoder"}
 
 
-def load(name_or_path: str | Path, options: DataOptions | None = None) -> Dataset:
-    """Load a data set by its name, or the user's own by the path of a file.
+def load(
+    name_or_path: str | Path | pl.DataFrame | pd.DataFrame,
+    options: DataOptions | None = None,
+    *,
+    labels: Sequence[str] | None = None,
+) -> Dataset:
+    """Load a data set by its name, or the user's own: the path of a file, or a polars or pandas frame.
+
+    `labels` are the columns that are labels, which `options` may name, too.
 
     >>> dataset = load("digits")
     >>> dataset.shape, len(dataset.classes)
     ((1, 12, 12), 10)
     """
     options = options or DataOptions()
+    if labels is not None:
+        if any("," in name for name in labels):
+            raise UserError("the name of a label must not have a comma in it: rename the column")
+        options = dataclasses.replace(options, labels=",".join(labels))
+    if not isinstance(name_or_path, str | Path):
+        from tailmask.data.readers.table.program_frames import as_polars
+        from tailmask.data.readers.user_file import load_frame
+
+        return load_frame(as_polars(name_or_path), options)
     name, path = str(name_or_path), Path(name_or_path)
     if name in NAMED:
         module, _, function = NAMED[name].function.partition(":")
         dataset: Dataset = getattr(importlib.import_module(module), function)(options)
     elif path.exists():
-        from tailmask.data.own import load_file
+        from tailmask.data.readers.user_file import load_file
 
         dataset = load_file(path, options)
     else:

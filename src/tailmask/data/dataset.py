@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from tailmask.data.columns import ColumnUse
-    from tailmask.data.encoders import Encoder
+    from tailmask.data.encoders.encoder import Encoder
+    from tailmask.data.readers.table.column_summary import ColumnUse
 
 __all__ = ["BatchSource", "Dataset", "Inputs", "Split"]
 
@@ -48,7 +49,9 @@ class Split:
 
     `inputs` is a tensor (N, …), float32 or uint8 (which a batch divides by 255), a scipy CSR array (N, F)
     that stays sparse until the batch, or a `BatchSource`. `targets` is an int8 tensor (N, C) of 1, 0 and −1
-    (unknown), or a CSR array of ones where there are many classes.
+    (unknown), or a CSR array of ones where there are many classes. `members` are numbers (N, k) of what the
+    samples share, where they are not independent: one patient of each X-ray (k = 1), or the two digits of
+    each image (k = 2). Intervals then resample patients or digits.
 
     >>> split = Split(torch.eye(3), torch.tensor([[1, 0], [0, 1], [-1, 1]], dtype=torch.int8))
     >>> split.batch(torch.tensor([2, 0]))
@@ -63,12 +66,23 @@ class Split:
 
     inputs: Inputs
     targets: Tensor | csr_array
+    members: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         number = len(self.inputs) if isinstance(self.inputs, Tensor | BatchSource) else self.inputs.shape[0]
         if number != self.targets.shape[0]:
             raise ValueError(
                 f"inputs and targets must have the same length, got {number} and {self.targets.shape[0]}"
+            )
+        if self.members is not None and (
+            self.members.ndim != 2
+            or len(self.members) != number
+            or self.members.shape[1] not in (1, 2)
+            or not np.issubdtype(self.members.dtype, np.integer)
+        ):
+            raise ValueError(
+                f"members must be integers of shape ({number}, 1) or ({number}, 2), "
+                f"got {self.members.dtype} of shape {self.members.shape}"
             )
 
     def __len__(self) -> int:
@@ -130,7 +144,8 @@ class Dataset:
     `single_label` says that every sample has exactly one positive, so that the arg max is the prediction.
     `encoder` says how raw files became inputs and reads new ones in the same way. `source` says what was
     loaded, as plain JSON: the name, the options that matter, sizes and digests. `columns` says what became of
-    each column of a table, and `notes` what a user should know of how the data were taken.
+    each column of a table, and `notes` what a user should know of how the data were taken. `unit` is the word
+    for what the splits' `members` number, such as "digit".
     """
 
     name: str
@@ -143,6 +158,7 @@ class Dataset:
     source: dict[str, object] = field(default_factory=dict)
     columns: tuple[ColumnUse, ...] = ()
     notes: tuple[str, ...] = ()
+    unit: str | None = None
 
     @property
     def splits(self) -> dict[str, Split]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tailmask._util.messages import listing
+from tailmask.data.class_statistics import Statistics
 from tailmask.data.dataset import Dataset
-from tailmask.data.statistics import Statistics
-from tailmask.errors import listing
 
 __all__ = ["data_notes"]
 
@@ -15,7 +15,7 @@ def data_notes(dataset: Dataset, statistics: Mapping[str, Statistics]) -> Iterat
     """How the data were taken, and what their splits lack: sentences without a full stop.
 
     >>> from tailmask.data import DataOptions, load
-    >>> from tailmask.data.statistics import summaries
+    >>> from tailmask.data.class_statistics import summaries
     >>> digits = load("digits", DataOptions())
     >>> list(data_notes(digits, summaries(digits)))
     []

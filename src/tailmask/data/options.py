@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from tailmask.errors import UserError
+from tailmask._util.messages import UserError
 
 __all__ = ["PLACES", "DataOptions"]
 
@@ -17,35 +19,38 @@ PLACES = ("data_dir", "download", "images", "classes", "test_file", "validation_
 
 @dataclass(frozen=True)
 class DataOptions:
-    """Choices about the data, as the command line spells them.
+    """Options about the data, with the names that they have on the command line.
 
-    A choice that does not concern the data at hand is left alone; None means the data set's own habit.
+    An option that does not concern the data at hand is ignored; None means the data set's own default.
 
     Args:
-        labels: columns that are labels, by name or pattern, as in 'tag_*'; several with commas
+        labels: columns that are labels, by name or pattern, as in 'tag_*', separated by commas
         label_column: the one column that holds all labels of a row
-        separator: what separates the labels in --label-column
-        empty_tags: whether the labels of a row are unknown, or it has none, where --label-column is empty
-        features: columns to learn from, by name or pattern; all that are not labels where left out
+        separator: character between the labels in --label-column
+        empty_tags: what an empty cell in --label-column means: unknown labels, or no label
+        features: columns to learn from, by name or pattern [default: all that are not labels]
         drop: columns to pass over, by name or pattern, neither labels nor features
-        text: column with text, taken as a hashed bag of words beside the other columns
-        text_buckets: width of the hashed bag of words
+        text: columns with text, by name or pattern, taken as TF-IDF beside the other columns
+        text_analyzer: what the terms of a text are: words and pairs of words, or pieces of words
+        text_terms: most terms of a column of text
+        text_buckets: hash words into so many inputs instead, which needs no list of terms
+        encoding: how tables become inputs; standard-1 is the encoding of earlier published results
         no_header: the file has no line with names: its columns are called 0, 1, 2, …
-        classes: file with one class name a line, for labels that are class numbers
+        classes: file with one class name per line, for labels that are class numbers
         inputs: name of the inputs in an .npz file
         targets: name of the targets in an .npz file
-        images: folder of the images in a manifest or COCO file; the file's own where left out
-        image_size: side in pixels that images are scaled to
-        augment: how training varies images: none, crop or crop+flip; crop where left out
+        images: folder of the images in a manifest or COCO file [default: the file's folder]
+        image_size: width and height in pixels that images are scaled to
+        augment: augmentation of images in training [default: crop]
         test_file: file to test on
         validation_file: file to validate on
-        test: share of the rows to test on; 0.2 where there is no test file
-        validation: share of the rows to validate on; 0.1 of your own files and rcv1, none of the paper's sets
-        data_seed: seed of the splits, and of the sets that are put together here
-        rho: imbalance of cifar10-lt and cifar100-lt, the largest class over the smallest
-        fresh_shifts: shift the digits of multimnist anew in every epoch
-        data_dir: folder of the public sets; $TAILMASK_DATA, else a cache, where left out
-        download: download public sets that are not in the folder
+        test: share of the rows to test on [default: 0.2 if there is no test file]
+        validation: share of the rows to validate on [default: 0.1 for your own files and rcv1, else 0]
+        data_seed: seed of the splits, and of data sets that are generated
+        rho: size of the largest class over the smallest in cifar10-lt and cifar100-lt
+        fresh_shifts: draw new shifts of the digits of multimnist in every epoch
+        data_dir: folder of public data sets [default: $TAILMASK_DATA, else a cache]
+        download: download public data sets that are not in the folder
     """
 
     GROUPS: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -57,7 +62,10 @@ class DataOptions:
             "features",
             "drop",
             "text",
+            "text_analyzer",
+            "text_terms",
             "text_buckets",
+            "encoding",
             "no_header",
         ),
         "your own arrays and images": ("inputs", "targets", "classes", "images", "image_size", "augment"),
@@ -72,7 +80,10 @@ class DataOptions:
     features: str | None = None
     drop: str | None = None
     text: str | None = None
-    text_buckets: int = 2**14
+    text_analyzer: Literal["word", "char"] = "word"
+    text_terms: int = 20_000
+    text_buckets: int | None = None
+    encoding: Literal["table-2", "standard-1"] = "table-2"
     no_header: bool = False
     classes: Path | None = None
     inputs: str = "X"
@@ -95,7 +106,7 @@ class DataOptions:
             share = getattr(self, name)
             if share is not None and not 0 <= share < 1:
                 raise UserError(f"--{name} must be a share of the rows such as 0.2, got {share:g}")
-        least = {"text_buckets": 1, "image_size": 1, "rho": 1, "data_seed": 0}
+        least = {"text_terms": 1, "text_buckets": 1, "image_size": 1, "rho": 1, "data_seed": 0}
         for name, limit in least.items():
             value = getattr(self, name)
             if value is not None and not value >= limit:
@@ -104,3 +115,26 @@ class DataOptions:
             raise UserError(f"--data-seed must be below {2**32}, got {self.data_seed}")
         if not self.separator:
             raise UserError("--separator must not be empty")
+
+    def choices(self) -> dict[str, Any]:
+        """The choices that differ from their defaults.
+
+        >>> DataOptions(rho=50.0).choices()
+        {'rho': 50.0}
+        """
+        default = DataOptions()
+        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if value != getattr(default, name)}
+
+    def to_json(self) -> dict[str, Any]:
+        """The choices as plain JSON."""
+        return {name: str(v) if isinstance(v, Path) else v for name, v in self.choices().items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> DataOptions:
+        """The options that `to_json` wrote."""
+        hints = typing.get_type_hints(cls)
+        values: dict[str, Any] = {
+            name: Path(v) if Path in typing.get_args(hints[name]) else v for name, v in value.items()
+        }
+        return cls(**values)

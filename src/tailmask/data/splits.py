@@ -1,8 +1,8 @@
 """Splits that keep the share of every label, for data that come without them.
 
 Up to 100,000 rows and ten million labels this is the iterative stratification of Sechidis et al. (2011).
-Above, where that takes minutes, rows are grouped by the rarest of their labels, and each group is dealt out
-evenly.
+Above, where that takes minutes, rows are sorted by the rarest of their labels, and those of each label are
+dealt out evenly. Rows of one group, such as copies of a row, stay together.
 """
 
 from __future__ import annotations
@@ -13,58 +13,143 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tailmask.data.draws import Draws
-from tailmask.errors import UserError, require
+from tailmask._util.messages import UserError, require
+from tailmask.data.public.portable_draws import Draws
+from tailmask.data.readers.table.label_columns import labels_from_pairs
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["by_rarest_label", "stratified"]
+__all__ = ["by_rarest_label", "fold_numbers", "stratified"]
 
 ITERATIVE_ROWS, ITERATIVE_LABELS = 10**5, 10**7
 
+# Up to this share of rows in groups that a split divides, moving them changes less than another split would.
+FEW_DIVIDED = 0.01
+
 
 def stratified(
-    targets: Tensor | csr_array, share: float, seed: int
+    targets: Tensor | csr_array, share: float, seed: int, *, groups: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows to keep and rows to hold out, about `share` of them, with the shares of all labels kept.
+
+    Rows with the same number in `groups` stay together. Where a split of the rows divides only a few groups,
+    these are kept, and the rest is split as without groups; else the groups are split, by the labels that any
+    of their rows has.
 
     >>> import torch
     >>> kept, held_out = stratified(torch.eye(2, dtype=torch.int8).repeat(10, 1), 0.2, seed=0)
     >>> len(kept), len(held_out), np.bincount(held_out % 2).tolist()
     (16, 4, [2, 2])
+    >>> targets = torch.eye(2, dtype=torch.int8).repeat(10, 1)
+    >>> kept, held_out = stratified(targets, 0.5, seed=0, groups=np.arange(20) // 4)
+    >>> set(kept // 4) & set(held_out // 4)
+    set()
     """
     if not 0 < share < 1:
         raise UserError(f"the share of a split must be between 0 and 1, got {share:g}")
-    number, num_classes = targets.shape
+    number = targets.shape[0]
     if number < 2:
         raise UserError(f"{number} samples cannot be split")
-    few = number <= ITERATIVE_ROWS and number * num_classes <= ITERATIVE_LABELS
-    if isinstance(targets, Tensor) and few:
-        held_out = _iterative((targets == 1).numpy(), share, seed)
-    else:
-        held_out = by_rarest_label(targets, share, seed)
+    held_out = _held_out(targets, share, seed)
+    units = "samples"
+    if groups is not None:
+        _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        taken = np.bincount(member[held_out], minlength=len(sizes))
+        divided = ((taken > 0) & (taken < sizes))[member]
+        if divided.mean() <= FEW_DIVIDED:
+            held_out &= ~divided
+        else:
+            units, number = "groups of samples", len(sizes)
+            held_out = _held_out(_group_targets(targets, member, sizes), share, seed)[member]
     if not held_out.any() or held_out.all():
         raise UserError(
-            f"{number} samples are too few to hold out a share of {share:g}: name a file, or take none"
+            f"{number} {units} are too few to hold out a share of {share:g}: name a file, or take none"
         )
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
+def fold_numbers(
+    targets: Tensor | csr_array, folds: int, seed: int, *, groups: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """The fold of each row, from 0 to folds − 1, with the shares of all labels kept in each fold.
+
+    Rows with the same number in `groups` get the same fold; groups are stratified by the labels that any of
+    their rows has. No fold is empty.
+
+    >>> import torch
+    >>> numbers = fold_numbers(torch.eye(2, dtype=torch.int8).repeat(10, 1), 5, seed=0)
+    >>> np.bincount(numbers[::2]).tolist(), np.bincount(numbers[1::2]).tolist()
+    ([2, 2, 2, 2, 2], [2, 2, 2, 2, 2])
+    """
+    if folds < 2:
+        raise UserError(f"at least 2 folds are needed, got {folds}")
+    if groups is not None:
+        _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        if len(sizes) < len(member):
+            return fold_numbers(_group_targets(targets, member, sizes), folds, seed)[member]
+    number = targets.shape[0]
+    if number < folds:
+        raise UserError(f"{number} samples or groups are too few for {folds} folds: ask for fewer folds")
+    if isinstance(targets, Tensor) and _is_small(targets):
+        numbers = _iterative((targets == 1).numpy(), np.full(folds, 1 / folds), seed)
+        if len(np.unique(numbers)) == folds:
+            return numbers
+    dealt = np.empty(number, dtype=np.int64)
+    dealt[_rarest_first(targets, seed)] = np.arange(number) % folds
+    return dealt
+
+
+def _is_small(targets: Tensor) -> bool:
+    return len(targets) <= ITERATIVE_ROWS and targets.numel() <= ITERATIVE_LABELS
+
+
+def _held_out(targets: Tensor | csr_array, share: float, seed: int) -> NDArray[np.bool_]:
+    if isinstance(targets, Tensor) and _is_small(targets):
+        held_out: NDArray[np.bool_] = (
+            _iterative((targets == 1).numpy(), np.array([1 - share, share]), seed) == 1
+        )
+        return held_out
+    return by_rarest_label(targets, share, seed)
+
+
+def _group_targets(
+    targets: Tensor | csr_array, member: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> Tensor | csr_array:
+    """The labels of each group: those of its rows, and its size to a power of 2.
+
+    As a label, the size is spread over the parts, too, so that they get their shares of rows.
+    """
+    rows, columns = _positives(targets)
+    powers = np.frexp(sizes)[1].astype(np.int64) - 2  # −1 for one row, 0 for 2 or 3, 1 for 4 to 7, …
+    large = np.flatnonzero(powers >= 0)
+    num_classes = targets.shape[1]
+    return labels_from_pairs(
+        np.concatenate([member[rows], large]),
+        np.concatenate([columns, num_classes + powers[large]]),
+        (len(sizes), num_classes + int(powers.max()) + 1),
+    )
+
+
 def by_rarest_label(targets: Tensor | csr_array, share: float, seed: int) -> NDArray[np.bool_]:
     """Which rows to hold out, when the rows of each rarest label are dealt out evenly, in random order."""
+    number = targets.shape[0]
+    taken = np.floor(np.arange(1, number + 1) * share + 0.5) > np.floor(np.arange(number) * share + 0.5)
+    held_out = np.zeros(number, dtype=np.bool_)
+    held_out[_rarest_first(targets, seed)[taken]] = True
+    return held_out
+
+
+def _rarest_first(targets: Tensor | csr_array, seed: int) -> NDArray[np.int64]:
+    """The rows in random order, sorted by the rarest of their labels."""
     rows, columns = _positives(targets)
     number, num_classes = targets.shape
     counts = np.bincount(columns, minlength=num_classes)
     rarity = np.argsort(np.argsort(counts, kind="stable"), kind="stable")  # 0 for the rarest class
-    group = np.full(number, num_classes, dtype=np.int64)  # rows without a label come last
-    np.minimum.at(group, rows, rarity[columns])
+    rarest = np.full(number, num_classes, dtype=np.int64)  # rows without a label come last
+    np.minimum.at(rarest, rows, rarity[columns])
     shuffled = Draws(seed).permutation(number)
-    order = shuffled[np.argsort(group[shuffled], kind="stable")]
-    taken = np.floor(np.arange(1, number + 1) * share + 0.5) > np.floor(np.arange(number) * share + 0.5)
-    held_out = np.zeros(number, dtype=np.bool_)
-    held_out[order[taken]] = True
-    return held_out
+    return shuffled[np.argsort(rarest[shuffled], kind="stable")]
 
 
 def _positives(targets: Tensor | csr_array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -75,14 +160,11 @@ def _positives(targets: Tensor | csr_array) -> tuple[NDArray[np.int64], NDArray[
     return coordinates.row.astype(np.int64), coordinates.col.astype(np.int64)
 
 
-def _iterative(labels: NDArray[np.bool_], share: float, seed: int) -> NDArray[np.bool_]:
-    """Which rows to hold out. The library keeps the first rows it meets, so it meets them in random order."""
+def _iterative(labels: NDArray[np.bool_], shares: NDArray[np.float64], seed: int) -> NDArray[np.int64]:
+    """The part of each row. The library keeps the first rows it meets, so it meets them in random order."""
     stratifiers = require("iterstrat.ml_stratifiers", extra="cli")
     order = Draws(seed).permutation(len(labels))
-    state = np.random.RandomState(seed)  # the library wants it, and its stream is frozen
-    folds = stratifiers.IterativeStratification(
-        labels=labels[order], r=np.array([1 - share, share]), random_state=state
-    )
-    held_out = np.zeros(len(labels), dtype=np.bool_)
-    held_out[order] = folds == 1
-    return held_out
+    state = np.random.RandomState(seed % 2**32)  # the library wants it, and its stream is frozen
+    parts = np.empty(len(labels), dtype=np.int64)
+    parts[order] = stratifiers.IterativeStratification(labels=labels[order], r=shares, random_state=state)
+    return parts

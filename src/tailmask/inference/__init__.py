@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tailmask.inference.export import FORMATS, export_model
+from tailmask.inference.exported_files import FORMATS, export_model
+from tailmask.inference.prediction_table import write_predictions
 from tailmask.inference.predictor import Predictor
-from tailmask.inference.table import write_predictions
 
 __all__ = ["FORMATS", "Predictor", "export_model", "write_predictions"]

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from tailmask.data.encoders import Encoder
-from tailmask.data.image_encoder import ImageEncoder
-from tailmask.data.manifest import is_list
-from tailmask.errors import UserError, require
+from tailmask._util.messages import UserError, require
+from tailmask.data.encoders.encoder import Encoder
+from tailmask.data.encoders.image import ImageEncoder
+from tailmask.data.readers.image_list import is_list
 from tailmask.inference.classifier import Classifier
-from tailmask.training.run import Run
+from tailmask.runs.reader import Run
 
 if TYPE_CHECKING:
-    from tailmask.training.weights import ModelDescription
+    from tailmask.runs.model_file import ModelDescription
 
 __all__ = ["Predictor"]
 
@@ -34,7 +34,7 @@ class Predictor:
 
     >>> Predictor.load("no-such-run")
     Traceback (most recent call last):
-    tailmask.errors.UserError: no-such-run is not a run: it has no run.json
+    tailmask._util.messages.UserError: no-such-run is not a run: it has no run.json
     """
 
     classifier: Classifier
@@ -68,7 +68,7 @@ class Predictor:
             device: Where to compute.
         """
         require("safetensors", extra="cli")
-        from tailmask.training.weights import load_model
+        from tailmask.runs.model_file import load_model
 
         run = Path(run)
         network, description = load_model(_model_file(run), model=model)

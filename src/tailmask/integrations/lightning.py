@@ -7,12 +7,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
-from tailmask.errors import listing, nearest, require
-from tailmask.integrations.curves import curves
+from tailmask._util.messages import listing, nearest, require
+from tailmask.integrations.logged_values import curves
 from tailmask.integrations.resume import ResumableState
-from tailmask.integrations.steering import Statistics, check_statistics, warn_if_idle, warn_of_no_passes
+from tailmask.integrations.steering import warn_if_idle, warn_of_no_passes
 from tailmask.masking import PartialLabelMasking
+from tailmask.masking.options import Statistics, check_statistics
 
 if TYPE_CHECKING:
     from pytorch_lightning import Callback, LightningModule, Trainer
@@ -45,31 +47,41 @@ class PLMCallback(Callback):
 
     Logged are `plm/ratio_min`, `plm/ratio_max`, `plm/divergence_negatives`, `plm/divergence_positives`,
     `plm/kept_negatives` and `plm/kept_positives` (means over the classes), and where there are at most 20
-    classes, each one's `plm/ratio/0`, `plm/gap/0` and so on. After an epoch that is cut short (`max_steps`,
-    early stopping) there is no step: its statistics are kept, in checkpoints too, for the next one.
+    classes, each one's `plm/ratio/0`, `plm/gap/0` and so on. An epoch that is cut short (`max_steps`, early
+    stopping) has no step. Its statistics stay until a checkpoint is saved; another `fit` starts without them.
+
+    A run that resumes in the middle of an epoch counts the whole epoch if its loaders are resumable, with
+    `state_dict` and `load_state_dict`. Lightning starts any other loader from its beginning, for as many
+    batches as the epoch has left. Then the larger part of the epoch counts, before the checkpoint or after
+    it, so that no sample counts twice.
 
     Args:
         criterion: Name of the criterion in the module; None finds the only one. A module with several has a
             callback for each, whose values are logged as `plm/<name>/ratio_min` and so on.
-        statistics: What moves the ratios: the outputs in "training", or those in "validation", where the
-            callback records whatever `validation_step` passes to the criterion; `adapt="rate"` is meant for
-            the latter. The last validation pass of an epoch counts; an epoch without one is not stepped.
+        statistics: What moves the ratios during the fit: the outputs in "training", or those in "validation",
+            where the callback records whatever `validation_step` passes to the criterion. None is the
+            criterion's own choice, "validation" for `adapt="prevalence"`. The last validation pass of an
+            epoch counts; an epoch without one is not stepped.
     """
 
     def __init__(
         self,
         criterion: str | None = None,
         *,
-        statistics: Statistics = "training",
+        statistics: Statistics | None = None,
     ) -> None:
-        check_statistics(statistics)
+        if statistics is not None:
+            check_statistics(statistics)
         self.name = criterion
         self.statistics = statistics
         self._module: nn.Module | None = None
         self._is_due = False  # whether an epoch is complete that no step has followed
         self._has_validated = False  # since the last step
         self._recording: Any = None
-        self._silenced: PartialLabelMasking | None = None  # whose recording in training stops for the fit
+        self._own_statistics: Statistics | None = None  # the criterion's before the fit
+        self._is_silenced = False  # whether the rest of this epoch does not count
+        self._is_restored = False  # from a checkpoint, before the first batch
+        self._num_positions = 0  # loaders whose position the checkpoint holds
 
     @property
     def state_key(self) -> str:
@@ -86,27 +98,28 @@ class PLMCallback(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Remember the module; its criterion may yet have to be made."""
         self._module = pl_module
+        self._is_restored = False
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Leave the outputs in training unrecorded where those in validation are to move the ratios."""
+        """Tell the criterion whose outputs to count."""
         criterion = self.criterion
-        if self.statistics == "training":
-            return
-        if not trainer.enable_validation:
+        self._own_statistics = criterion.statistics
+        criterion.statistics = self.statistics or criterion.statistics
+        if criterion.statistics == "validation" and not trainer.enable_validation:
             warn_of_no_passes("validation", "give fit() validation data, and the module a validation_step")
-        if criterion.record:
-            criterion.record = False
-            self._silenced = criterion
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Say where training ends before anything is masked; only now a resumed one knows its epoch."""
+        """Start without counts of an earlier fit, and warn where training ends before anything is masked."""
+        if not self._is_restored:
+            self.criterion.reset()
+            self._is_due = self._has_validated = False
         epochs = None if getattr(trainer, "fast_dev_run", False) else trainer.max_epochs
         if epochs is not None and epochs > 0:  # −1 is without end
             warn_if_idle(self.criterion, epochs - trainer.current_epoch + self._is_due)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Let the criterion record again, for a later fit."""
-        self._end_silence()
+        """Give the criterion its own choice of statistics back, for a later fit."""
+        self._restore_statistics()
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
@@ -114,6 +127,9 @@ class PLMCallback(Callback):
         """Make up for a step that a checkpoint came before: Lightning does not go back to an epoch's end."""
         if self._is_due:
             self._step(pl_module)
+        elif self._is_restored and batch_idx > 0 and self.criterion.statistics == "training":
+            self._resume_epoch(trainer, batch_idx)
+        self._is_restored = False
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -128,7 +144,8 @@ class PLMCallback(Callback):
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Begin to record the outputs of a validation pass, if they are to move the ratios."""
-        if self.statistics == "validation" and trainer.state.fn == "fit" and not trainer.sanity_checking:
+        is_fit = trainer.state.fn == "fit" and not trainer.sanity_checking
+        if is_fit and self.criterion.statistics == "validation" and not self._is_silenced:
             self.criterion.forget_outputs()
             self._recording = self.criterion.register_forward_pre_hook(_record, with_kwargs=True)
 
@@ -141,34 +158,56 @@ class PLMCallback(Callback):
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Leave the criterion as it was where a fit is cut short."""
         self._end_recording()
-        self._end_silence()
+        self._restore_statistics()
 
     def state_dict(self) -> dict[str, Any]:
         """The criterion's statistics summed over ranks, all of which Lightning lets enter here."""
         state = ResumableState(self.criterion).state_dict()
         return {"criterion": state, "is_due": self._is_due, "has_validated": self._has_validated}
 
+    def on_load_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Note how many of the training loaders have a position in the checkpoint."""
+        fit_loop = checkpoint.get("loops", {}).get("fit_loop", {}).get("state_dict", {})
+        self._num_positions = len(fit_loop.get("combined_loader", ()))
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the statistics, on rank 0 alone; Lightning has restored the module before."""
         ResumableState(self.criterion).load_state_dict(state_dict["criterion"])
         self._is_due = state_dict["is_due"]
         self._has_validated = state_dict["has_validated"]
+        self._is_restored = True
+
+    def _resume_epoch(self, trainer: Trainer, num_done: int) -> None:
+        """Leave out the smaller part of an epoch whose loader starts again after `num_done` batches."""
+        if self._num_positions == len(tree_leaves(trainer.train_dataloader)):
+            return
+        if num_done <= trainer.num_training_batches - num_done:
+            self.criterion.forget_outputs()
+        else:
+            self._is_silenced = True
+            self.criterion.statistics = "validation"  # which counts nothing that training puts out
 
     def _end_recording(self) -> None:
         if self._recording is not None:
             self._recording.remove()
             self._recording = None
 
-    def _end_silence(self) -> None:
-        if self._silenced is not None:
-            self._silenced.record = True
-            self._silenced = None
+    def _restore_statistics(self) -> None:
+        self._is_silenced = False
+        if self._own_statistics is not None:
+            self.criterion.statistics = self._own_statistics
+            self._own_statistics = None
 
     def _step(self, pl_module: LightningModule) -> None:
         self._is_due = False
-        is_unsteered = self.statistics == "validation" and not self._has_validated
+        if self._is_silenced:
+            self._is_silenced = False
+            self.criterion.statistics = "training"
+        is_unsteered = self.criterion.statistics == "validation" and not self._has_validated
         if is_unsteered and not self.criterion.summed_statistics()[1].any():
-            return  # of bad values in training the step tells
+            return  # where there were bad values in training, the step reports them
         self._has_validated = False
         prefix = "plm" if self.name is None else f"plm/{self.name}"
         pl_module.log_dict(curves(self.criterion.step(), prefix), sync_dist=True)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from tailmask.masking import PartialLabelMasking
-from tailmask.masking.statistics import collective_device
+from tailmask.masking.histograms import collective_device
 
-__all__ = ["ResumableState"]
+__all__ = ["ResumableState", "process_rank", "world_size"]
 
 
 class ResumableState:
@@ -35,7 +35,8 @@ class ResumableState:
     def state_dict(self) -> dict[str, Tensor]:
         """The criterion's state with its statistics summed over ranks."""
         state: dict[str, Any] = self.criterion.state_dict()
-        state["counts"], state["faults"] = self.criterion.summed_statistics()
+        counts, faults = self.criterion.summed_statistics()
+        state |= {"histograms.counts": counts, "histograms.faults": faults}
         if self.criterion.generator is not None:
             state["generators"] = _gather(self.criterion.generator.get_state())
         return state
@@ -44,12 +45,12 @@ class ResumableState:
         """Restore what `state_dict` gave; in another number of processes, the generators stay as they are."""
         own = {name: value for name, value in state.items() if name != "generators"}
         self.criterion.load_state_dict(own)
-        if _rank() > 0:
+        if process_rank() > 0:
             self.criterion.reset()
         generators = state.get("generators", ())
-        if self.criterion.generator is not None and len(generators) == _world_size():
+        if self.criterion.generator is not None and len(generators) == world_size():
             # A copy: set_state reads from where the storage begins, not the row.
-            self.criterion.generator.set_state(generators[_rank()].cpu().clone())
+            self.criterion.generator.set_state(generators[process_rank()].cpu().clone())
 
 
 def _gather(value: Tensor) -> Tensor:
@@ -57,7 +58,7 @@ def _gather(value: Tensor) -> Tensor:
     if not _is_distributed():
         return value.unsqueeze(0)
     sent = value.to(collective_device(value.device))
-    values = [torch.empty_like(sent) for _ in range(_world_size())]
+    values = [torch.empty_like(sent) for _ in range(world_size())]
     torch.distributed.all_gather(values, sent)
     return torch.stack(values).to(value.device)
 
@@ -66,9 +67,19 @@ def _is_distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
-def _rank() -> int:
+def process_rank() -> int:
+    """This process's place in the process group.
+
+    >>> process_rank()
+    0
+    """
     return torch.distributed.get_rank() if _is_distributed() else 0
 
 
-def _world_size() -> int:
+def world_size() -> int:
+    """How many processes the process group has.
+
+    >>> world_size()
+    1
+    """
     return torch.distributed.get_world_size() if _is_distributed() else 1

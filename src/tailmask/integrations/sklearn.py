@@ -9,11 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tailmask._util.messages import require
 from tailmask.calibration import fit_thresholds
-from tailmask.errors import require
-from tailmask.integrations.tabular.labels import Labels, check_column, is_multilabel
+from tailmask.integrations.tabular.estimator_labels import Labels, check_column, is_multilabel
+from tailmask.integrations.tabular.estimator_options import (
+    build_loss,
+    check_options,
+    hidden_sizes,
+    is_tuned,
+    needs_counts,
+)
 from tailmask.integrations.tabular.network import Perceptron
-from tailmask.integrations.tabular.options import LOSSES, check_options, hidden_sizes, is_tuned
 from tailmask.integrations.tabular.training import Rows, Training, as_counts
 from tailmask.masking import PartialLabelMasking
 
@@ -37,8 +43,8 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     For multi-label targets (a column of 0 and 1 for each of several labels, −1 or NaN where unknown) and for
     one class a sample, of two or more; a single column holds classes, of which none is unknown. With `rate=0`
-    it is a plain perceptron, so a grid over `rate` says whether masking helps. Features should be scaled as
-    for any perceptron.
+    it is a plain perceptron, so a grid over `rate=[0, None]` says whether masking helps. Features should be
+    scaled as for any perceptron.
 
     >>> X, Y = np.eye(4), np.array([[1, 0], [1, 0], [1, 1], [0, 1]])
     >>> PLMClassifier(max_epochs=200, random_state=0).fit(X, Y).predict(X)
@@ -48,12 +54,13 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
            [0, 1]])
 
     Args:
-        rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and for `adapt="rate"` what
-            `PartialLabelMasking` has for `max_epochs` (with `early_stopping`, for 60 at most).
-        loss: "bce", "focal", "asl", "hill", "db", or an elementwise loss (logits, targets) → (N, C).
-        adapt: As in `PartialLabelMasking`; "rate" takes its statistics from a part of the data that is held
-            out, and leaves the ratios as they are for the first half of `max_epochs` (with `early_stopping`,
-            of 60 at most).
+        rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and for `adapt="prevalence"`
+            what `PartialLabelMasking` has for `max_epochs` (with `early_stopping`, for 60 at most).
+        loss: Name of a loss in the [method grammar](methods.md), such as "focal", with options after a colon,
+            as in "asl:detach=false"; or an elementwise loss (logits, targets) → (N, C).
+        adapt: As in `PartialLabelMasking`; "prevalence" takes its statistics from a part of the data that is
+            held out, and leaves the ratios as they are for the first half of `max_epochs` (with
+            `early_stopping`, of 60 at most).
         initial_ratio: As in `PartialLabelMasking`.
         ratio_range: As in `PartialLabelMasking`.
         expected: As in `PartialLabelMasking`.
@@ -86,7 +93,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         rate: float | None = None,
         loss: str | Callable[[Tensor, Tensor], Tensor] = "bce",
-        adapt: Literal["divergence", "rate"] | Callable[[Tensor], Tensor] = "divergence",
+        adapt: Literal["divergence", "prevalence"] | Callable[[Tensor], Tensor] = "divergence",
         initial_ratio: Literal["class", "mean", "min", "max"] | Tensor = "class",
         ratio_range: tuple[float, float] | None = None,
         expected: bool = False,
@@ -142,14 +149,16 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Train for one epoch on X and y, then move the ratios once; class ratios are of all data so far.
 
         The first call names all `classes` where y is one class a sample and may lack some of them. Nothing is
-        held out, so `early_stopping`, `thresholds="tuned"` and `adapt="rate"` need `fit`; so does
+        held out, so `early_stopping`, `thresholds="tuned"` and `adapt="prevalence"` need `fit`; so does
         `loss="db"`, which weighs by the class counts of all data. Sample weights are taken as they are, so
         that they compare over all calls: 1 is an ordinary sample.
         """
         if self._needs_held_out_rows():
-            raise ValueError('early_stopping, thresholds="tuned" and adapt="rate" hold rows out: call fit')
-        if isinstance(self.loss, str) and self.loss == "db":
-            raise ValueError('loss="db" weighs by the class counts of all data: call fit')
+            raise ValueError(
+                'early_stopping, thresholds="tuned" and adapt="prevalence" hold rows out: call fit'
+            )
+        if isinstance(self.loss, str) and needs_counts(self.loss):
+            raise ValueError(f'loss="{self.loss}" weighs by the class counts of all data: call fit')
         is_first = not self.__sklearn_is_fitted__()
         X, y = self._validate(X, y, reset=is_first)
         if is_first:
@@ -211,7 +220,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return X, y
 
     def _needs_held_out_rows(self) -> bool:
-        return bool(self.early_stopping or is_tuned(self.thresholds) or self.adapt == "rate")
+        return bool(self.early_stopping or is_tuned(self.thresholds) or self.adapt == "prevalence")
 
     def _start(self, labels: Labels) -> torch.Generator:
         check_options(self.get_params(deep=False), labels)
@@ -223,7 +232,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _begin(self, rows: Rows, generator: torch.Generator) -> Training:
         label_weights = rows.label_weights()
         counts = as_counts(label_weights)
-        loss = LOSSES[self.loss](counts) if isinstance(self.loss, str) else self.loss
+        loss = build_loss(self.loss, counts) if isinstance(self.loss, str) else self.loss
         self.criterion_ = PartialLabelMasking(
             counts,
             loss=loss,
@@ -232,7 +241,6 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             initial_ratio=self.initial_ratio,
             ratio_range=self.ratio_range,
             epochs=min(self.max_epochs, _USUAL_EPOCHS) if self.early_stopping else self.max_epochs,
-            record=self.adapt != "rate",
             expected=self.expected,
             generator=generator,
         )

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
-from tailmask.errors import UserError, require
-from tailmask.files import atomic_path
-from tailmask.integrations.curves import curves
+from tailmask._util.files import atomic_path
+from tailmask._util.label_values import IGNORED
+from tailmask._util.messages import UserError, require
+from tailmask.integrations.logged_values import curves
+from tailmask.integrations.padding import loss_of_all, num_own_samples
 from tailmask.integrations.resume import ResumableState
-from tailmask.integrations.steering import Statistics, check_statistics, warn_if_idle, warn_of_no_passes
+from tailmask.integrations.steering import warn_if_idle, warn_of_no_passes
 from tailmask.masking import PartialLabelMasking
-from tailmask.targets import IGNORED
+from tailmask.masking.options import Statistics, check_statistics
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
@@ -60,7 +62,8 @@ def plm_loss(criterion: PartialLabelMasking) -> Callable[..., Tensor]:
             raise ValueError('the batch has no labels: call their column "labels"')
         logits: Tensor = outputs["logits"] if isinstance(outputs, Mapping) else outputs[0]
         known = (labels != IGNORED) & (labels != -1) & ~labels.isnan()
-        value: Tensor = criterion(logits, labels.masked_fill(labels == IGNORED, -1))
+        targets = labels.masked_fill(labels == IGNORED, -1)
+        value = loss_of_all(criterion, logits, targets, num_own=num_own_samples(len(logits)))
         if num_items_in_batch is None or criterion.reduction == "sum":
             return value
         return value * known.sum() / torch.as_tensor(num_items_in_batch).clamp(min=1)
@@ -83,9 +86,10 @@ class PLMTrainerCallback(TrainerCallback):
     Args:
         criterion: The one that `plm_loss` was given.
         statistics: What moves the ratios: the outputs in "training", or those of the evaluation at an epoch's
-            end, as `TrainingArguments(eval_strategy="epoch")` makes it ("validation"; `adapt="rate"` is meant
-            for that). Where there is none at the end, the epoch's last one counts; an epoch without any is
-            not stepped. Of several sets that are evaluated, the first one at the epoch's end counts.
+            end, as `TrainingArguments(eval_strategy="epoch")` makes it ("validation"). None is the
+            criterion's own choice, "validation" for `adapt="prevalence"`. Where there is no evaluation at
+            the end, the epoch's last one counts; an epoch without any is not stepped. Of several sets that
+            are evaluated, the first one at the epoch's end counts.
         name: For a second criterion: its state is `plm-<name>.safetensors`, its values `plm/<name>/ratio_min`
             and so on.
     """
@@ -94,15 +98,16 @@ class PLMTrainerCallback(TrainerCallback):
         self,
         criterion: PartialLabelMasking,
         *,
-        statistics: Statistics = "training",
+        statistics: Statistics | None = None,
         name: str | None = None,
     ) -> None:
-        check_statistics(statistics)
+        if statistics is not None:
+            check_statistics(statistics)
         self.criterion = criterion
         self.name = name
-        self.statistics = statistics
+        self.statistics: Statistics = statistics or criterion.statistics
         self._hook: RemovableHandle | None = None
-        self._records_training = criterion.record  # where this callback has no part
+        self._own_statistics: Statistics | None = None  # the criterion's before training
         self._first_state = copy.deepcopy(criterion.state_dict())
         self._network: weakref.ref[Any] | None = None  # the one that was trained last
         self._is_evaluating = False
@@ -116,17 +121,20 @@ class PLMTrainerCallback(TrainerCallback):
         network = kwargs["model"]
         if state.global_step > 0:
             self._restore(self._find_state(args, state))
+            if args.ignore_data_skip and self.statistics == "training" and not _is_whole(state):
+                self.criterion.forget_outputs()  # the Trainer trains the epoch from its beginning
         else:
             _run_ids(state).setdefault(_RUN_ID, _new_run_id())
             if self._network is not None and self._network() is not network:  # the next trial of a search
                 self.criterion.load_state_dict(self._first_state)
+            self.criterion.reset()  # of what an earlier training left that ended within an epoch
+        self._is_evaluating = self._is_in_epoch = self._is_due = False
         self._network = weakref.ref(network)
         epochs = math.ceil(state.num_train_epochs - (state.epoch or 0))
         warn_if_idle(self.criterion, epochs + self._is_behind(state))
-        if self.statistics == "validation":
-            if args.eval_strategy == "no":
-                warn_of_no_passes("evaluation", 'pass TrainingArguments(eval_strategy="epoch")')
-            self._begin_recording()
+        if self.statistics == "validation" and args.eval_strategy == "no":
+            warn_of_no_passes("evaluation", 'pass TrainingArguments(eval_strategy="epoch")')
+        self._begin_recording()
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -224,14 +232,17 @@ class PLMTrainerCallback(TrainerCallback):
 
     def _begin_recording(self) -> None:
         self._end_recording()  # of a training that was cut short
-        self._records_training, self.criterion.record = self.criterion.record, False
-        self._hook = self.criterion.register_forward_pre_hook(self._record)
+        self._own_statistics, self.criterion.statistics = self.criterion.statistics, self.statistics
+        if self.statistics == "validation":
+            self._hook = self.criterion.register_forward_pre_hook(self._record)
 
     def _end_recording(self) -> None:
         if self._hook is not None:
             self._hook.remove()
             self._hook = None
-            self.criterion.record = self._records_training
+        if self._own_statistics is not None:
+            self.criterion.statistics = self._own_statistics
+            self._own_statistics = None
 
     def _record(self, criterion: PartialLabelMasking, args: tuple[Tensor, Tensor]) -> None:
         """Record what the loss is called with in evaluation, which the Trainer does without gradients."""
@@ -240,13 +251,14 @@ class PLMTrainerCallback(TrainerCallback):
         if not self._is_evaluating:
             criterion.forget_outputs()
         self._is_evaluating = True
-        criterion.update(*args)
+        num_own = num_own_samples(len(args[0]))
+        criterion.update(*(each[:num_own] for each in args))
 
     def _step(self, state: TrainerState) -> None:
         if self.statistics == "validation" and not any(
             part.any() for part in self.criterion.summed_statistics()
         ):
-            return  # of bad values in training the step tells
+            return
         values = curves(self.criterion.step(), "plm" if self.name is None else f"plm/{self.name}")
         state.log_history.append(values | {"epoch": state.epoch, "step": state.global_step})
 

@@ -2,14 +2,21 @@
 
 Each takes (logits, targets) of shape (N, C), works alone with a `reduction`, and leaves out labels that are
 unknown (−1 or NaN). Those that are elementwise also go inside `PartialLabelMasking` with `reduction="none"`;
-the softmax loss LDAM does not.
+the softmax loss LDAM does not. A loss that is not imported here is found by the name of its class when it is
+first used.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
+from tailmask._util.registry import find_words
 from tailmask.losses.asymmetric import AsymmetricLoss, asymmetric_loss
 from tailmask.losses.base import ElementwiseLoss
+from tailmask.losses.bce import BinaryCrossEntropy
 from tailmask.losses.deferred import DeferredReweighting
 from tailmask.losses.distribution_balanced import DistributionBalancedLoss, rebalanced_weights
-from tailmask.losses.elementwise import BinaryCrossEntropy, FocalLoss, focal_loss
+from tailmask.losses.focal import FocalLoss, focal_loss
 from tailmask.losses.hill import HillLoss
 from tailmask.losses.ldam import LDAMLoss, ldam_margins
 from tailmask.losses.weights import class_balanced_weights, positive_weights, sample_weights
@@ -31,3 +38,10 @@ __all__ = [
     "rebalanced_weights",
     "sample_weights",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for word in find_words().values():
+        if word.attribute == name and word.module.startswith(f"{__name__}."):
+            return word.builder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Unpack
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tailmask.losses.base import ElementwiseLoss
-from tailmask.reduction import Reduction
+from tailmask._util.registry import Option, word
+from tailmask.losses.base import ElementwiseLoss, Shared
 
 __all__ = ["AsymmetricLoss", "asymmetric_loss"]
 
@@ -21,12 +21,15 @@ def asymmetric_loss(
     gamma_neg: float = 4.0,
     gamma_pos: float = 0.0,
     clip: float = 0.05,
-    detach_focus: bool = False,
+    detach: bool = True,
 ) -> Tensor:
     """Asymmetric loss of each label (Ridnik et al. 2021): a focus for each label, and a margin for negatives.
 
     A positive label costs (1 − p)^γ⁺ · −log p, a negative one p_m^γ⁻ · −log(1 − p_m) with
     p_m = max(p − clip, 0): a negative with p under the margin costs nothing. A soft target mixes both.
+
+    With `detach` the focusing weights (1 − p)^γ⁺ and p_m^γ⁻ are constants to the gradient. The loss itself is
+    the same with and without.
 
     >>> asymmetric_loss(torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 0.0]]))
     tensor([[0.6931, 0.8464]])
@@ -42,16 +45,18 @@ def asymmetric_loss(
         focus_neg, log_not_p = shifted**gamma_neg, torch.log1p(-shifted)
     else:
         focus_neg = torch.exp(gamma_neg * log_p)
-    if detach_focus:
+    if detach:
         focus_pos, focus_neg = focus_pos.detach(), focus_neg.detach()
     return torch.lerp(-focus_neg * log_not_p, -focus_pos * log_p, targets)
 
 
+@word("asl", kind="loss", summary="negatives are focused harder than positives, and the easiest are dropped")
 class AsymmetricLoss(ElementwiseLoss):
     """Asymmetric loss, ASL (Ridnik et al. 2021): negatives are focused harder than positives, and clipped.
 
-    The defaults are those with which the authors train on MS-COCO (their class itself has `gamma_pos=1`). The
-    published code holds log p above log 10⁻⁸, where a positive has no gradient any more; this does not.
+    The easiest negatives cost nothing. The defaults are those of the authors' training on MS-COCO (their
+    class itself has `gamma_pos=1`). Their code also clamps log p at log 10⁻⁸, below which a positive has no
+    gradient; this loss does not.
 
     >>> AsymmetricLoss()(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
     tensor(0.3588)
@@ -59,36 +64,33 @@ class AsymmetricLoss(ElementwiseLoss):
     Args:
         gamma_neg: γ⁻, the focus of negatives.
         gamma_pos: γ⁺, the focus of positives.
-        clip: Probability margin m; negatives with a lower probability have no loss.
-        detach_focus: Keep the focusing factors out of the gradient, as `disable_torch_grad_focal_loss` of the
-            published code does.
-        weight: As in `ElementwiseLoss`.
-        per_sample: As in `ElementwiseLoss`.
-        reduction: As in `ElementwiseLoss`.
+        clip: Probability margin; negatives with a lower probability have no loss.
+        detach: Treat the focusing weights as constants in the gradient, as the authors do in training
+            (`disable_torch_grad_focal_loss=True`). `asl:detach=false` takes their gradient as well.
+        shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
+
+    Mind:
+        Predicts more labels at 0.5 than cross-entropy does. Outputs are no probabilities.
+
+    Paper:
+        Ridnik et al.,
+        [Asymmetric Loss For Multi-Label Classification](https://arxiv.org/abs/2009.14119), ICCV 2021
     """
 
     def __init__(
         self,
         *,
-        gamma_neg: float = 4.0,
-        gamma_pos: float = 0.0,
-        clip: float = 0.05,
-        detach_focus: bool = False,
-        weight: Any = None,
-        per_sample: bool = False,
-        reduction: Reduction = "mean",
+        gamma_neg: Annotated[float, Option(minimum=0)] = 4.0,
+        gamma_pos: Annotated[float, Option(minimum=0)] = 0.0,
+        clip: Annotated[float, Option(minimum=0, below=1)] = 0.05,
+        detach: Annotated[bool, Option()] = True,
+        **shared: Unpack[Shared],
     ) -> None:
-        super().__init__(weight=weight, per_sample=per_sample, reduction=reduction)
-        if gamma_neg < 0 or gamma_pos < 0:
-            raise ValueError(
-                f"gamma_neg and gamma_pos must be 0 or more, got {gamma_neg:g} and {gamma_pos:g}"
-            )
-        if not 0 <= clip < 1:
-            raise ValueError(f"clip is a margin of the probability and must lie in [0, 1), got {clip:g}")
+        super().__init__(**shared)
         self.gamma_neg = gamma_neg
         self.gamma_pos = gamma_pos
         self.clip = clip
-        self.detach_focus = detach_focus
+        self.detach = detach
 
     def elementwise(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Asymmetric loss of each label."""
@@ -98,5 +100,5 @@ class AsymmetricLoss(ElementwiseLoss):
             gamma_neg=self.gamma_neg,
             gamma_pos=self.gamma_pos,
             clip=self.clip,
-            detach_focus=self.detach_focus,
+            detach=self.detach,
         )

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
-from tailmask.buffers import ExactBuffers
+from tailmask._util.exact_buffers import ExactBuffers
+from tailmask._util.label_values import check_targets
+from tailmask._util.reduction import Reduction, check_reduction
 from tailmask.losses.weights import class_vector, over_classes, sample_weights
-from tailmask.reduction import Reduction, check_reduction
-from tailmask.targets import check_targets
 
-__all__ = ["ElementwiseLoss", "WeightedLoss", "full_precision"]
+__all__ = ["ElementwiseLoss", "Shared", "WeightedLoss", "full_precision"]
+
+
+class Shared(TypedDict, total=False):
+    """The arguments that every elementwise loss takes; see `ElementwiseLoss`."""
+
+    weight: Any
+    per_sample: bool
+    reduction: Reduction
 
 
 class WeightedLoss(ExactBuffers):

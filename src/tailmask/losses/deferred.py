@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
-from tailmask.buffers import ExactBuffers
+from tailmask._util.exact_buffers import ExactBuffers
+from tailmask._util.reduction import Reduction
+from tailmask._util.registry import Option, word
 from tailmask.losses.base import WeightedLoss
 from tailmask.losses.weights import class_vector
-from tailmask.reduction import Reduction
 
-__all__ = ["DeferredReweighting"]
+__all__ = ["DeferredReweighting", "deferred"]
 
 
 class DeferredReweighting(ExactBuffers):
@@ -74,3 +75,35 @@ class DeferredReweighting(ExactBuffers):
         """The loss, with the weights of the present epoch."""
         result: Tensor = self.loss(logits, targets)
         return result
+
+
+@word("drw", kind="deferral", implies="cb", summary="class weights begin late in training")
+def deferred(
+    loss: WeightedLoss,
+    weight: Any,
+    *,
+    num_epochs: int,
+    start: Annotated[float, Option(minimum=0, below=1)] = 0.8,
+) -> DeferredReweighting:
+    """Deferred re-weighting, DRW (Cao et al. 2019): trains unweighted first, with class weights afterwards.
+
+    The weights are those of `cb`, which `+drw` brings along; their β is `cb:beta`.
+
+    >>> from tailmask.losses import BinaryCrossEntropy
+    >>> deferred(BinaryCrossEntropy(), [0.5, 1.5], num_epochs=200).start_epoch
+    160
+
+    Args:
+        loss: The loss, without weights.
+        weight: Weight of each class, shape (C,).
+        num_epochs: Length of training; the last epoch has the weights in any case.
+        start: Share of the epochs after which the weights begin; published are 160 epochs of 200.
+
+    Mind:
+        In a short training few epochs are left for the weights: the last fifth of 20 epochs is four.
+
+    Paper:
+        Cao, Wei, Gaidon, Arechiga, Ma, [Learning Imbalanced Datasets with Label-Distribution-Aware Margin
+        Loss](https://arxiv.org/abs/1906.07413), NeurIPS 2019
+    """
+    return DeferredReweighting(loss, weight, start_epoch=min(round(start * num_epochs), num_epochs - 1))

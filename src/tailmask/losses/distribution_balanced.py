@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Unpack
 
 import torch
 from torch import Tensor
 
-from tailmask.losses.base import ElementwiseLoss
-from tailmask.losses.elementwise import focal_loss
+from tailmask._util.registry import Option, word
+from tailmask.losses.base import ElementwiseLoss, Shared
+from tailmask.losses.focal import focal_loss
 from tailmask.losses.weights import class_vector, over_classes
-from tailmask.reduction import Reduction
 
 __all__ = ["DistributionBalancedLoss", "rebalanced_weights"]
 
@@ -33,14 +33,15 @@ def rebalanced_weights(
     return alpha + torch.sigmoid(beta * (ratio - mu))
 
 
+@word("db", kind="loss", summary="distribution-balanced, made for class-aware sampling")
 class DistributionBalancedLoss(ElementwiseLoss):
     """Distribution-balanced loss, DB (Wu et al. 2020), made for class-aware sampling of multi-label data.
 
-    It has three parts: the weights r̂ of `rebalanced_weights`; the negative-tolerant regularisation, which
-    lowers each logit by a bias ν of its class and for negatives scales it by λ and its loss by 1 / λ; and the
-    focal factor. With f the focal loss of a label, a positive costs balance · r̂ · f(z − ν) and a negative
-    balance · r̂ · f(λ (z − ν)) / λ, where ν = −κ · log(n⁺ / n⁻) and, as in the published code,
-    κ = init_bias / λ.
+    It has three parts: the weights r̂ of `rebalanced_weights`, which undo the co-occurrence of labels under
+    that sampling; the negative-tolerant regularisation, which lowers each logit by a bias ν of its class and
+    for negatives scales it by λ and its loss by 1 / λ; and the focal factor. With f the focal loss of a
+    label, a positive costs balance · r̂ · f(z − ν) and a negative balance · r̂ · f(λ (z − ν)) / λ, where ν =
+    −κ · log(n⁺ / n⁻) and, as in the published code, κ = init_bias / λ.
 
     >>> loss = DistributionBalancedLoss(positives=[300, 100], negatives=[700, 900])
     >>> loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
@@ -50,17 +51,23 @@ class DistributionBalancedLoss(ElementwiseLoss):
         positives: Known positives of each class in the training data, shape (C,). A class without any counts
             as having one.
         negatives: Known negatives of each class.
-        alpha: Lowest weight of the smoothing map. The defaults here and below are those published for
-            COCO-MLT; for VOC-MLT μ is 0.3 and λ is 5.
+        alpha: Lowest weight of the smoothing map. All defaults are those published for COCO-MLT; for VOC-MLT
+            μ is 0.3 and λ is 5.
         beta: Steepness of the smoothing map.
-        mu: Middle of the smoothing map.
+        mu: Middle of the smoothing map, μ.
         neg_scale: λ.
         init_bias: Scale of the classes' bias.
         gamma: Focus of the focal factor; 0 leaves it out.
         balance: Constant factor that goes with the focal factor.
-        weight: As in `ElementwiseLoss`.
-        per_sample: As in `ElementwiseLoss`.
-        reduction: As in `ElementwiseLoss`.
+        shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
+
+    Mind:
+        Published together with class-aware sampling: `db+classaware`. On UC Merced its five seeds differ by
+        43 points (F1 from 18 to 61).
+
+    Paper:
+        Wu, Huang, Liu, Wang, Lin, [Distribution-Balanced Loss for Multi-Label Classification in Long-Tailed
+        Datasets](https://arxiv.org/abs/2007.09654), ECCV 2020
     """
 
     positives: Tensor  # (C,)
@@ -71,22 +78,16 @@ class DistributionBalancedLoss(ElementwiseLoss):
         positives: Any,
         negatives: Any,
         *,
-        alpha: float = 0.1,
-        beta: float = 10.0,
-        mu: float = 0.2,
-        neg_scale: float = 2.0,
-        init_bias: float = 0.05,
-        gamma: float = 2.0,
+        alpha: Annotated[float, Option()] = 0.1,
+        beta: Annotated[float, Option()] = 10.0,
+        mu: Annotated[float, Option()] = 0.2,
+        neg_scale: Annotated[float, Option(above=0)] = 2.0,
+        init_bias: Annotated[float, Option()] = 0.05,
+        gamma: Annotated[float, Option(minimum=0)] = 2.0,
         balance: float = 2.0,
-        weight: Any = None,
-        per_sample: bool = False,
-        reduction: Reduction = "mean",
+        **shared: Unpack[Shared],
     ) -> None:
-        super().__init__(weight=weight, per_sample=per_sample, reduction=reduction)
-        if neg_scale <= 0 or gamma < 0:
-            raise ValueError(
-                f"neg_scale must be above 0 and gamma 0 or more, got {neg_scale:g} and {gamma:g}"
-            )
+        super().__init__(**shared)
         positives = class_vector(positives, name="positives").clamp(min=1.0)
         negatives = class_vector(negatives, name="negatives").clamp(min=1.0)
         if positives.shape != negatives.shape:

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Unpack
 
 import torch
 from torch import Tensor
 
-from tailmask.losses.base import ElementwiseLoss
-from tailmask.losses.elementwise import focal_loss
+from tailmask._util.registry import Option, word
+from tailmask.losses.base import ElementwiseLoss, Shared
+from tailmask.losses.focal import focal_loss
 
 __all__ = ["HillLoss"]
 
 
+@word("hill", kind="loss", summary="for data where missing positives are recorded as negatives")
 class HillLoss(ElementwiseLoss):
-    """Hill loss (Zhang et al. 2021), for data where many labels that nobody wrote down stand as negatives.
+    """Hill loss (Zhang et al. 2021), for data where missing positives are recorded as negatives.
 
-    A negative costs (λ − p) · p². The published λ = 1.5 pulls it down by 3 p² (1 − p)², a hill around
-    p = 0.5: it is let go where the network is sure of a positive. A positive costs the focal loss, of focus
-    `gamma`, of its logit less `margin`. A soft target mixes both. `options` are those of `ElementwiseLoss`.
+    See [missing labels](missing-labels.md#unknown-labels-that-stand-as-negatives). A negative costs
+    (λ − p) · p². The published λ = 1.5 pulls it down by 3 p² (1 − p)², a hill around p = 0.5: where the
+    network is sure of a positive, the label hardly counts. A positive costs the focal loss of its logit less
+    a margin. A soft target mixes both.
 
     >>> HillLoss(reduction="none")(torch.tensor([[0.0, 0.0, 4.0]]), torch.tensor([[1.0, 0.0, 0.0]]))
     tensor([[0.7019, 0.2500, 0.4995]])
+
+    Args:
+        gamma: Focus of the positives.
+        margin: Margin of the positives.
+        shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
+
+    Mind:
+        Outputs are no probabilities. Where all labels are known, true negatives count less, too.
+
+    Paper:
+        Zhang et al., [Simple and Robust Loss Design for Multi-Label Learning with Missing
+        Labels](https://arxiv.org/abs/2112.07368), 2021
     """
 
-    def __init__(self, *, gamma: float = 2.0, margin: float = 1.0, **options: Any) -> None:
-        super().__init__(**options)
-        if gamma < 0:
-            raise ValueError(f"gamma must be 0 or more, got {gamma:g}")
+    def __init__(
+        self,
+        *,
+        gamma: Annotated[float, Option(minimum=0)] = 2.0,
+        margin: Annotated[float, Option()] = 1.0,
+        **shared: Unpack[Shared],
+    ) -> None:
+        super().__init__(**shared)
         self.gamma, self.margin = gamma, margin
 
     def elementwise(self, logits: Tensor, targets: Tensor) -> Tensor:

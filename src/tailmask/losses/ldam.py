@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tailmask._util.label_values import read_indices
+from tailmask._util.reduction import Reduction
+from tailmask._util.registry import Option, word
 from tailmask.losses.base import WeightedLoss, full_precision
 from tailmask.losses.weights import class_vector
-from tailmask.reduction import Reduction
-from tailmask.targets import read_indices
 
 __all__ = ["LDAMLoss", "ldam_margins"]
 
@@ -33,12 +34,22 @@ def ldam_margins(positives: Tensor, max_margin: float = 0.5) -> Tensor:
     return max_margin * (rarest / positives.clamp(min=rarest)) ** 0.25
 
 
+@word(
+    "ldam",
+    kind="loss",
+    summary="a softmax with larger margins for rarer classes; for one label per sample",
+    single_label=True,
+    not_with={
+        "plm": "plm masks single labels, but ldam is a softmax over all of them",
+        "cb:per_sample": "ldam has one weight per sample in any case",
+    },
+)
 class LDAMLoss(WeightedLoss):
     """Softmax cross-entropy with a larger margin for rarer classes, LDAM (Cao et al. 2019).
 
-    For data with one label a sample, so not for use inside `PartialLabelMasking`. The logits are cosine
+    For data with one label per sample, so not for use inside `PartialLabelMasking`. The logits are cosine
     similarities: the last layer normalises its input and its weights and has no bias. The published LDAM-DRW
-    is this in a `DeferredReweighting` with `class_balanced_weights`, and reduction "mean".
+    is `ldam+drw`: this in a `DeferredReweighting` with `class_balanced_weights`, and reduction "mean".
 
     >>> loss = LDAMLoss(positives=[16, 1])
     >>> loss(torch.tensor([[0.3, 0.1]]), torch.tensor([0]))
@@ -51,6 +62,13 @@ class LDAMLoss(WeightedLoss):
         weight: Weight of each class, shape (C,); None is 1 for all.
         reduction: "mean", weighted as in `nn.CrossEntropyLoss`: the sum over the sum of the samples' weights;
             "batchmean", the sum over the number of samples; "sum"; or "none", shape (N,).
+
+    Mind:
+        For one label per sample only; published as `ldam+drw`.
+
+    Paper:
+        Cao, Wei, Gaidon, Arechiga, Ma, [Learning Imbalanced Datasets with Label-Distribution-Aware Margin
+        Loss](https://arxiv.org/abs/1906.07413), NeurIPS 2019
     """
 
     margins: Tensor  # (C,)
@@ -59,16 +77,12 @@ class LDAMLoss(WeightedLoss):
         self,
         positives: Any,
         *,
-        max_margin: float = 0.5,
-        scale: float = 30.0,
+        max_margin: Annotated[float, Option(minimum=0)] = 0.5,
+        scale: Annotated[float, Option(above=0)] = 30.0,
         weight: Any = None,
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(weight=weight, reduction=reduction)
-        if max_margin < 0 or scale <= 0:
-            raise ValueError(
-                f"max_margin must be 0 or more and scale above 0, got {max_margin:g} and {scale:g}"
-            )
         self.scale = scale
         self.register_buffer("margins", ldam_margins(class_vector(positives, name="positives"), max_margin))
 
@@ -114,7 +128,7 @@ def _class_indices(targets: Tensor, num_classes: int) -> Tensor:
     positive = targets > 0  # (N, C), False for −1 and NaN
     if not torch.compiler.is_compiling() and bool((positive.sum(dim=1) > 1).any()):
         raise ValueError(
-            "LDAM needs exactly one label a sample, got several or soft ones: "
+            "LDAM needs exactly one label per sample, got several or soft ones: "
             "use an elementwise loss such as FocalLoss or DistributionBalancedLoss"
         )
     return positive.long().argmax(dim=1).where(positive.any(dim=1), _UNKNOWN)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
-from tailmask.errors import listing
-from tailmask.targets import as_tensor, read_indices
+from tailmask._util.label_values import as_tensor, read_indices
+from tailmask._util.messages import listing
+from tailmask._util.registry import Option, word
 
 __all__ = [
     "as_float32",
+    "class_balance",
     "class_balanced_weights",
     "class_vector",
     "over_classes",
@@ -39,6 +41,40 @@ def class_balanced_weights(positives: Any, beta: float = 0.9999) -> Tensor:
     weights = (1 - beta) / (1 - beta**number)  # (C,)
     total = weights.where(present, 0.0).sum()
     return (weights * present.sum() / total).where(present, 1.0).float()
+
+
+@word("cb", kind="weighting", summary="weights by the effective number of samples")
+def class_balance(
+    positives: Any,
+    *,
+    beta: Annotated[float, Option(minimum=0, below=1)] = 0.9999,
+    per_sample: Annotated[bool | None, Option()] = None,
+    single_label: bool = False,
+) -> tuple[Tensor, bool]:
+    """Class-balanced weights (Cui et al. 2019), one for each class or one for each sample.
+
+    A class weighs by its effective number of samples, (1 − β) / (1 − βⁿ), normalised to sum to the number of
+    classes. In Python it returns the weights, and whether they go by samples.
+
+    >>> class_balance([5000, 500, 50, 0], single_label=True)
+    (tensor([0.0341, 0.2752, 2.6907, 1.0000]), True)
+
+    Args:
+        positives: Positives of each class in the training data, shape (C,).
+        beta: β; 0.9 in the recipe of CIFAR-100-LT. Towards 1 the weights become the inverse number of
+            samples.
+        per_sample: Whether all terms of a sample get the weight of its label; by default they do where each
+            sample has one label. Otherwise each term gets the weight of its class.
+        single_label: Whether each sample has one label.
+
+    Mind:
+        A weight per class scales a class's positives and negatives alike: it does not change their ratio.
+
+    Paper:
+        Cui, Jia, Lin, Song, Belongie, [Class-Balanced Loss Based on Effective Number of
+        Samples](https://arxiv.org/abs/1901.05555), CVPR 2019
+    """
+    return class_balanced_weights(positives, beta), single_label if per_sample is None else per_sample
 
 
 def positive_weights(positives: Any, negatives: Any, *, power: float = 1.0) -> Tensor:

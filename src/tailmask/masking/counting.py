@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from tailmask.errors import listing
-from tailmask.targets import as_tensor, check_num_classes, check_targets, read_indices, read_sparse
+from tailmask._util.label_values import as_tensor, check_num_classes, check_targets, read_indices, read_sparse
+from tailmask._util.messages import listing
 
 __all__ = ["check_counts", "count_classes", "stack_counts"]
 

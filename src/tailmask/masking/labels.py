@@ -1,4 +1,4 @@
-"""Which logits and targets can be used: known, allowed and finite."""
+"""A batch as the criterion computes with it: shape (N, C), and which labels are known, allowed and finite."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tailmask.targets import require_indices
+from tailmask._util.label_values import require_indices
 
-__all__ = ["Batch", "one_hot", "raise_faults", "read_batch"]
+__all__ = ["Batch", "one_hot", "raise_faults", "read", "read_batch"]
 
 
 class Batch(NamedTuple):
@@ -22,36 +22,72 @@ class Batch(NamedTuple):
     faults: Tensor | None  # (2,) how many logits are not finite, and how many targets are not allowed
 
 
-def read_batch(logits: Tensor, targets: Tensor, *, guard: bool = True) -> Batch:
+def read(logits: Tensor, targets: Tensor, *, num_classes: int, guard: bool = True) -> Batch:
+    """Logits (N, C, …) and targets, of the same shape or class indices (N, …), as a batch of labels in rows.
+
+    Half precision becomes float32; `guard` is explained at `read_batch`.
+
+    >>> read(torch.zeros(2, 3), torch.tensor([2, 0]), num_classes=3).targets
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+    if logits.ndim < 2 or logits.shape[1] != num_classes:
+        raise ValueError(
+            f"logits must have shape (N, {num_classes}), got {tuple(logits.shape)}: "
+            "did the class counts come from another data set?"
+        )
+    outside = None
+    if targets.ndim == logits.ndim - 1 and num_classes > 1:
+        targets, outside = one_hot(targets, num_classes)
+    if targets.shape != logits.shape:
+        raise ValueError(
+            f"targets must have the logits' shape {tuple(logits.shape)}, got {tuple(targets.shape)}"
+        )
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    if targets.dtype != logits.dtype:
+        targets = targets.to(logits.dtype)
+    if logits.ndim > 2:
+        logits, targets = (each.movedim(1, -1).flatten(0, -2) for each in (logits, targets))
+    return read_batch(logits, targets, outside=outside, guard=guard)
+
+
+def read_batch(
+    logits: Tensor, targets: Tensor, *, outside: Tensor | None = None, guard: bool = True
+) -> Batch:
     """Set aside unknown labels (−1 or NaN), and count what nobody can have meant.
 
-    A guarded batch sets that aside, too; otherwise it goes into the loss, as in torch's own losses. What is
-    set aside gets the harmless value 0, so that nothing spreads from it through a product with zero.
+    A guarded batch sets that aside, too; otherwise it goes into the loss, as in torch's own losses. A value
+    that is set aside becomes 0, so that nothing spreads from it through a product with zero. `outside` marks
+    class indices out of range, which `one_hot` has made unknown.
 
     >>> batch = read_batch(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, -1.0]]))
     >>> batch.targets, batch.known
     (tensor([[1., 0.]]), tensor([[ True, False]]))
     """
-    if _is_plain(logits, targets):
+    if outside is None and _is_plain(logits, targets):
         return Batch(logits, targets, None, None)
     finite = logits.detach().isfinite()
     unknown = targets.isnan() | (targets == -1)
     allowed = (targets >= 0) & (targets <= 1)
-    faults = torch.stack([(~finite).sum(), (~(allowed | unknown)).sum()])
+    bad_targets = (~(allowed | unknown)).sum()
+    if outside is not None:
+        bad_targets = bad_targets + outside.sum()
+    faults = torch.stack([(~finite).sum(), bad_targets])
     known = finite & allowed if guard else ~unknown
     return Batch(torch.where(known, logits, 0.0), torch.where(known, targets, 0.0), known, faults)
 
 
-def one_hot(indices: Tensor, num_classes: int) -> Tensor:
-    """Class indices (N, …) as rows of 0 and 1 with the class on axis 1; −1 makes a whole row unknown.
+def one_hot(indices: Tensor, num_classes: int) -> tuple[Tensor, Tensor | None]:
+    """Class indices (N, …) as rows of 0 and 1 with the class on axis 1, and a mask of those out of range.
 
-    An index out of range makes a row unknown as well, but for a 2, which `read_batch` counts as a fault:
-    nothing has to wait for the device to look.
+    An index of −1 or out of range makes the whole row unknown, −1. The mask has the shape of the indices;
+    None means that all are in range or −1, as far as this can be known without waiting for a device.
 
     >>> one_hot(torch.tensor([2, -1, -100]), 3)
-    tensor([[ 0,  0,  1],
+    (tensor([[ 0,  0,  1],
             [-1, -1, -1],
-            [ 2, -1, -1]], dtype=torch.int8)
+            [-1, -1, -1]], dtype=torch.int8), tensor([False, False,  True]))
     """
     require_indices(indices)
     indices = indices.long()  # to torch, 255 in uint8 equals −1
@@ -60,11 +96,9 @@ def one_hot(indices: Tensor, num_classes: int) -> Tensor:
     if indices.is_cpu and not torch.compiler.is_compiling() and indices.numel():
         lowest, highest = (bound.item() for bound in indices.aminmax())
         if lowest >= 0 and highest < num_classes:
-            return rows
+            return rows, None
     outside = (indices < 0) | (indices >= num_classes)
-    rows.masked_fill_(outside.unsqueeze(1), -1)
-    rows[:, 0].masked_fill_(outside & (indices != -1), 2)
-    return rows
+    return rows.masked_fill_(outside.unsqueeze(1), -1), outside & (indices != -1)
 
 
 def raise_faults(faults: Tensor) -> None:

@@ -1,28 +1,31 @@
-"""The loss: what stays of a batch's labels (Eq. 3), and what it costs (Eq. 2)."""
+"""The criterion: which labels of a batch stay (Eq. 3), what they cost (Eq. 2), and when the ratios move."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tailmask import functional
-from tailmask.masking.counting import count_classes, stack_counts
-from tailmask.masking.labels import Batch, one_hot, raise_faults, read_batch
-from tailmask.masking.options import Gap
-from tailmask.masking.ratios import AdaptiveRatio
-from tailmask.reduction import Reduction, check_reduction
+from tailmask._util.exact_buffers import ExactBuffers
+from tailmask._util.reduction import Reduction
+from tailmask.masking import kernels, notices, ratios
+from tailmask.masking.counting import check_counts, count_classes, stack_counts
+from tailmask.masking.histograms import OutputHistograms, check_state
+from tailmask.masking.labels import Batch, raise_faults, read
+from tailmask.masking.options import Gap, InitialRatio, Options, Statistics, check_loss
+from tailmask.masking.ratios import RatioUpdate
+from tailmask.masking.reducing import Loss, reduced_loss, sample_column
+from tailmask.masking.schedule import Schedule
 
 __all__ = ["PartialLabelMasking"]
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+_WITHOUT_VALUES = ("meta",)
 
 
-class PartialLabelMasking(AdaptiveRatio):
+class PartialLabelMasking(ExactBuffers):
     """Partial Label Masking (Duarte et al. 2021): a loss that masks single labels of single samples.
 
     Each class is trained at its own ratio of positives to negatives, by leaving labels out of the loss at
@@ -42,21 +45,23 @@ class PartialLabelMasking(AdaptiveRatio):
         class_counts: Negatives and positives of each class in the training data, shape (2, C). Mostly made by
             `from_targets` or `from_counts`.
         loss: Elementwise loss, (logits, targets) → (N, C) without a reduction; None is binary cross-entropy.
-        rate: λ of Eq. 7; None is 0.01, and for `adapt="rate"` 18 / `epochs`, at most 0.5 (below 14 epochs
-            7 / `epochs`, at most 1; 0.1 where their number is not known).
-        adapt: What moves the ratios: "divergence" is the paper's; "rate" matches predicted to true shares of
-            positives and comes to rest, best on held-out data (`record=False` and `update`); or a function of
-            the counts (2, C, num_bins) that gives each class's gap (C,). "divergence" compares classes: of
-            two only the signs count (D_c is ±2, ±1 or 0), and one alone never moves.
+        rate: λ of Eq. 7; None is 0.01, and for `adapt="prevalence"` 18 / `epochs`, at most 0.5 (below 14
+            epochs 7 / `epochs`, at most 1; 0.1 where their number is not known).
+        adapt: What moves the ratios: "divergence" is the paper's; "prevalence" matches predicted to true
+            shares of positives and comes to rest, on the outputs for validation data; or a function of the
+            counts (2, C, num_bins) that gives each class's gap (C,). "divergence" compares classes: of two
+            only the signs count (D_c is ±2, ±1 or 0), and one alone never moves.
         num_bins: τ, the number of bins of the output probabilities.
         initial_ratio: "class" (the data's own ratios), their "mean", "min" or "max", or numbers (C,).
         ratio_range: Lowest and highest target ratio, from the first batch on: a class whose own ratio lies
             outside is masked before any `step`. The paper uses (0, 1) on MSCOCO.
-        warmup: How many of the first steps leave the ratios; None is 0, and for `adapt="rate"` half of
+        warmup: How many of the first steps leave the ratios; None is 0, and for `adapt="prevalence"` half of
             `epochs` (5 without them).
-        epochs: How many epochs training has, for `adapt="rate"`; with None it is not known.
+        epochs: How many epochs training has, for `adapt="prevalence"`; None if that is not known.
         classes: Names of the classes, for warnings; None numbers them.
-        record: Whether `forward` records statistics; False leaves that to `update`.
+        statistics: Whose outputs move the ratios: "training" counts those that `forward` sees in training,
+            "validation" only those given to `update`. None is "validation" for `adapt="prevalence"`, else
+            "training".
         expected: Weigh labels by their keep probability instead of drawing: the same loss in the mean,
             without the draw's variance.
         reduction: "mean" over the known labels as in torch.nn; "batchmean", the paper's: summed over classes,
@@ -65,50 +70,69 @@ class PartialLabelMasking(AdaptiveRatio):
         validate: Check values in every `forward` rather than in `step`; waits for the device.
     """
 
+    class_counts: Tensor  # (2, C) negatives and positives in the data
+    target_ratio: Tensor  # (C,) r̄
+    num_steps: Tensor  # ()
+    keep: Tensor  # (2, C) keep probabilities of the current epoch, derived from the ratios
+    trained_keep: Tensor  # (2, C) those that the last training pass was masked by
+
     def __init__(
         self,
         class_counts: Tensor,
         *,
         loss: Loss | None = None,
         rate: float | None = None,
-        adapt: Literal["divergence", "rate"] | Gap = "divergence",
+        adapt: Literal["divergence", "prevalence"] | Gap = "divergence",
         num_bins: int = 10,
-        initial_ratio: Literal["class", "mean", "min", "max"] | Tensor | Sequence[float] = "class",
+        initial_ratio: InitialRatio | Tensor | Sequence[float] = "class",
         ratio_range: tuple[float, float] | None = None,
         warmup: int | None = None,
         epochs: int | None = None,
         classes: Sequence[str] | None = None,
-        record: bool = True,
+        statistics: Statistics | None = None,
         expected: bool = False,
         reduction: Reduction = "mean",
         generator: torch.Generator | None = None,
         validate: bool = False,
     ) -> None:
-        super().__init__(
-            class_counts,
-            rate=rate,
+        super().__init__()
+        class_counts = check_counts(class_counts)
+        check_loss(loss)
+        self.options = Options.read(
+            class_counts.shape[1],
             adapt=adapt,
             num_bins=num_bins,
             initial_ratio=initial_ratio,
             ratio_range=ratio_range,
-            warmup=warmup,
-            epochs=epochs,
             classes=classes,
+            statistics=statistics,
+            expected=expected,
+            reduction=reduction,
+            validate=validate,
         )
-        check_reduction(reduction)
-        if loss is not None and (isinstance(loss, type) or not callable(loss)):
-            raise ValueError(
-                "loss must be a callable, (logits, targets) → (N, C), "
-                f'such as tailmask.losses.FocalLoss(reduction="none"), got {loss!r}'
-            )
-        if getattr(loss, "reduction", "none") != "none":
-            raise ValueError('the loss must give one value a label: pass reduction="none" to it')
+        self.schedule = Schedule.of(adapt, rate=rate, warmup=warmup, epochs=epochs)
         self.loss = loss
-        self.record = record
-        self.expected = expected
-        self.reduction = reduction
+        self.statistics = self.options.statistics
         self.generator = generator
-        self.validate = validate
+        self._make_buffers(class_counts)
+        # Who has recorded since the last step, to tell where two passes are added up.
+        self._by_forward = self._by_update = False
+        self._has_warned_of_two_sources = self._has_warned_of_equal_ranks = False
+        self._named_as_hardly_kept: set[int] = set()
+        notices.incomplete_classes(self.options, class_counts)
+        notices.too_few_classes(self.options, class_counts, rate=self.schedule.rate)
+
+    def _make_buffers(self, class_counts: Tensor) -> None:
+        """All state that a step or a batch changes, on the device of the class counts."""
+        device = class_counts.device
+        start = ratios.initial_ratio(self.options, class_counts)
+        keep = ratios.keep(class_counts, start)
+        self.register_buffer("class_counts", class_counts.clone())
+        self.register_buffer("target_ratio", start.clone())
+        self.register_buffer("num_steps", torch.zeros((), dtype=torch.int64, device=device))
+        self.register_buffer("keep", keep, persistent=False)
+        self.register_buffer("trained_keep", keep.clone())
+        self.histograms = OutputHistograms(self.num_classes, self.num_bins, device=device)
 
     @classmethod
     def from_targets(cls, targets: Any, *, num_classes: int | None = None, **options: Any) -> Self:
@@ -131,6 +155,51 @@ class PartialLabelMasking(AdaptiveRatio):
         """
         return cls(stack_counts(positives, negatives), **options)
 
+    @property
+    def num_classes(self) -> int:
+        """C, the number of classes."""
+        return self.options.num_classes
+
+    @property
+    def num_bins(self) -> int:
+        """τ, the number of bins."""
+        return self.options.num_bins
+
+    @property
+    def adapt(self) -> str | Gap:
+        """What moves the ratios, as it was given."""
+        return self.options.adapt
+
+    @property
+    def reduction(self) -> Reduction:
+        """How the values of a batch become a loss."""
+        return self.options.reduction
+
+    @property
+    def rate(self) -> float:
+        """λ after the warm-up."""
+        return self.schedule.rate
+
+    @property
+    def warmup(self) -> int:
+        """How many of the first steps leave the ratios."""
+        return self.schedule.warmup
+
+    @property
+    def class_ratio(self) -> Tensor:
+        """Ratio of positives to negatives in the data, r_c, shape (C,)."""
+        return ratios.class_ratio(self.class_counts)
+
+    @property
+    def counts(self) -> Tensor:
+        """Histograms of the outputs since the last step, by label and class, (2, C, num_bins)."""
+        return self.histograms.counts
+
+    @property
+    def faults(self) -> Tensor:
+        """How many logits were not finite and how many targets not allowed since the last step, (2,)."""
+        return self.histograms.faults
+
     def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Masked loss of a batch (Eq. 2); in training it also records the outputs for the next `step`.
 
@@ -140,38 +209,108 @@ class PartialLabelMasking(AdaptiveRatio):
         """
         active = self.training and torch.is_grad_enabled()
         batch = self._read(logits, targets, guard=active)
+        column = None if sample_weight is None else sample_column(sample_weight, logits.shape)
         if active:
             self.trained_keep.copy_(self.keep)
-        if active and self.record:
-            self._record(batch)
-            self._by_forward = True
-        elif active and batch.faults is not None:
-            self.faults += batch.faults
-        weight = self._label_weight(batch, masked=active)  # (N, C)
-        if sample_weight is not None:
-            column = self._sample_column(sample_weight, logits.shape)
+            if self.statistics == "training":
+                self._by_forward = True
+            if column is None and self._is_fused(batch):
+                return self._fused_loss(batch, num_samples=len(logits))
+            if self.statistics == "training":
+                self.histograms.add(batch)
+            else:
+                self.histograms.add_faults(batch)
+        weight = self._label_weight(batch) if active else None  # (N, C)
+        if column is not None:
             weight = column.expand_as(batch.logits) if weight is None else weight * column
-        if self.reduction == "none":
-            by_class = self._losses(batch, weight, reduction="none")
-            return by_class.view(len(logits), *logits.shape[2:], self.num_classes).movedim(-1, 1)
-        if self.reduction == "mean":
-            mean = self._losses(batch, weight, reduction="mean")
-            if batch.known is None:
-                return mean
-            # Over the known labels, never the kept ones: Eq. 2 does not renormalise.
-            return mean * (batch.known.numel() / batch.known.sum().clamp(min=1).to(mean.dtype))
-        total = self._losses(batch, weight, reduction="sum")
-        return total if self.reduction == "sum" else total / len(logits)
+        return reduced_loss(self.loss, batch, weight, reduction=self.reduction, shape=logits.shape)
 
     @torch.no_grad()
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Record a batch's outputs for the next `step` without a loss, in a pass of your own.
 
-        For statistics of held-out data, or of a clean pass over the training data: build the loss with
-        `record=False`, so that `forward` leaves them alone.
+        For statistics of validation data, or of a clean pass over the training data: with
+        `statistics="validation"` nothing else is counted.
+
+        In a process group `step` adds up what the ranks have recorded. So give each rank its own part of the
+        data, or call `update` on one rank only: where every rank records the whole validation set, each
+        sample counts as often as there are ranks, and rare classes look better known than they are.
         """
-        self._record(self._read(logits, targets))
+        self.histograms.add(self._read(logits, targets))
         self._by_update = True
+
+    def step(self) -> RatioUpdate:
+        """Move the target ratios by what was recorded since the last step (Eq. 5 to 7); call once an epoch.
+
+        In a process group all ranks must call it: their counts are summed, so that every rank gets the ratios
+        that one process would have got. Where nothing was recorded, logits or gaps were not finite or targets
+        not allowed, it raises a ValueError and changes nothing; `reset` forgets such statistics.
+        """
+        with torch.no_grad():
+            counts, faults = self.summed_statistics()
+            raise_faults(faults)
+            if not counts.any():
+                raise ValueError(self._nothing_recorded())
+            gap = ratios.gaps(self.options, counts, self.class_counts)
+            if not self._has_warned_of_equal_ranks:
+                self._has_warned_of_equal_ranks = notices.equal_ranks(self.counts, summed=counts)
+            if self._by_forward and self._by_update and not self._has_warned_of_two_sources:
+                self._has_warned_of_two_sources = True
+                notices.two_sources()
+            rate = self.schedule.rate_at(int(self.num_steps))
+            self._set_ratio(functional.next_ratio(self.target_ratio, gap, rate))
+            notices.hardly_kept(self.options, self.keep, self._named_as_hardly_kept)
+            self.num_steps += 1
+            self.reset()
+            divergence = functional.divergence(counts)
+            return RatioUpdate(self.target_ratio.clone(), gap, divergence, self.keep.clone())
+
+    def reset(self) -> None:
+        """Forget the statistics recorded since the last `step`, bad values included; the ratios stay."""
+        self.forget_outputs()
+        self.faults.zero_()
+
+    def forget_outputs(self) -> None:
+        """Forget the recorded outputs alone; `step` still reports bad values."""
+        self.counts.zero_()
+        self._by_forward = self._by_update = False
+
+    def summed_statistics(self) -> tuple[Tensor, Tensor]:
+        """Counts (2, C, num_bins) and faults (2,) summed over the process group; all ranks must call it."""
+        return self.histograms.summed()
+
+    def set_class_counts(self, positives: Any, negatives: Any) -> None:
+        """Tell the loss that the data's class counts have changed; the target ratios stay.
+
+        For samplers that draw other samples each epoch: Eq. 3 holds only for the ratio of what is drawn. A
+        class that has had one label only, and so no target ratio, starts from its own ratio once it gets
+        both.
+        """
+        class_counts = check_counts(stack_counts(positives, negatives))
+        if class_counts.shape != self.class_counts.shape:
+            raise ValueError(
+                f"class counts must be of {self.num_classes} classes, got {class_counts.shape[1]}: "
+                "did they come from another data set?"
+            )
+        # A class that never had both labels has its own ratio, as good as 0 or infinite, in a target's place.
+        has_none = ~ratios.has_both_labels(self.class_counts) & (self.target_ratio == self.class_ratio)
+        self.class_counts.copy_(class_counts)
+        self._set_ratio(self.class_ratio.where(has_none, self.target_ratio))
+
+    def extend_class_counts(self, positives: Any, negatives: Any) -> None:
+        """Tell the loss that there are more data by now: how far the ratios are from their start stays.
+
+        For training in parts. The start, `initial_ratio`, is that of all data so far.
+        """
+        moved = self.target_ratio / ratios.initial_ratio(self.options, self.class_counts)
+        self.set_class_counts(positives, negatives)
+        self._set_ratio(moved * ratios.initial_ratio(self.options, self.class_counts))
+
+    def is_idle_for(self, num_epochs: int) -> bool:
+        """Whether so many more epochs mask nothing, because the warm-up leaves the ratios for that long."""
+        if self.warmup == 0 or bool((self.keep < 1).any()):
+            return False
+        return int(self.num_steps) + num_epochs <= self.warmup + 1
 
     @property
     def supports_prior_shift(self) -> bool:
@@ -187,7 +326,7 @@ class PartialLabelMasking(AdaptiveRatio):
         """log(r / r̄), shape (C,): added to logits, it undoes the ratios that training was held at.
 
         The ratios are those that the last training `forward` was masked by, as part of the state: a `step`
-        or new class counts tell with the next one. Before the first they are those to start from. A class
+        or new class counts show with the next one. Before the first they are those to start from. A class
         that was trained unmasked, for lack of a label, has the shift 0.
 
         Turns outputs back into probabilities under the data's own prior. Valid for binary cross-entropy, also
@@ -195,73 +334,89 @@ class PartialLabelMasking(AdaptiveRatio):
         that the result is no probability.
         """
         if not self.supports_prior_shift:
-            warnings.warn(
-                f"prior_shift holds for binary cross-entropy, not for {self.loss!r}: "
-                "the shifted outputs are no probabilities",
-                stacklevel=2,
-            )
+            notices.wrong_shift(self.loss)
         # By Eq. 3 one of the two is r / r̄ or r̄ / r, and the other is 1.
         negatives, positives = self.trained_keep.log().unbind()
         return negatives - positives
 
     def extra_repr(self) -> str:
         """The options that tell one instance from another."""
-        adapt = self.adapt if isinstance(self.adapt, str) else getattr(self.adapt, "__name__", "custom")
         return (
-            f"num_classes={self.num_classes}, rate={self.rate:g}, adapt={adapt}, num_bins={self.num_bins}, "
-            f"expected={self.expected}, reduction={self.reduction}"
+            f"num_classes={self.num_classes}, rate={self.rate:g}, adapt={self.options.adapt_name}, "
+            f"num_bins={self.num_bins}, expected={self.options.expected}, reduction={self.reduction}"
         )
 
     def _read(self, logits: Tensor, targets: Tensor, *, guard: bool = True) -> Batch:
-        if logits.ndim < 2 or logits.shape[1] != self.num_classes:
-            raise ValueError(
-                f"logits must have shape (N, {self.num_classes}), got {tuple(logits.shape)}: "
-                "did the class counts come from another data set?"
-            )
         self._follow(logits.device)
-        if targets.ndim == logits.ndim - 1 and self.num_classes > 1:
-            targets = one_hot(targets, self.num_classes)
-        if targets.shape != logits.shape:
-            raise ValueError(
-                f"targets must have the logits' shape {tuple(logits.shape)}, got {tuple(targets.shape)}"
-            )
-        if logits.dtype in (torch.float16, torch.bfloat16):
-            logits = logits.float()
-        if targets.dtype != logits.dtype:
-            targets = targets.to(logits.dtype)
-        if logits.ndim > 2:
-            logits, targets = (each.movedim(1, -1).flatten(0, -2) for each in (logits, targets))
-        batch = read_batch(logits, targets, guard=guard)
-        if self.validate and batch.faults is not None:
+        batch = read(logits, targets, num_classes=self.num_classes, guard=guard)
+        if self.options.validate and batch.faults is not None:
             raise_faults(batch.faults)
         return batch
 
-    def _label_weight(self, batch: Batch, *, masked: bool) -> Tensor | None:
-        if not masked:
-            return None if batch.known is None else batch.known.to(batch.logits.dtype)
-        negatives, positives = self.keep.to(batch.targets.dtype).unbind()
-        if batch.known is None:  # the targets are 0 or 1, and lerp gives just its end points
-            keep = torch.lerp(negatives, positives, batch.targets)
-        else:
-            keep = torch.where(batch.targets >= 0.5, positives, negatives) * batch.known
-        return keep if self.expected else functional.draw(keep, self.generator)
+    def _follow(self, device: torch.device) -> None:
+        """Go to the device of the logits; but not to the one of tensors without values."""
+        if device != self.keep.device and device.type not in _WITHOUT_VALUES:
+            with torch.inference_mode(False):  # which would make buffers that no step can change
+                self.to(device)
 
-    def _sample_column(self, sample_weight: Tensor, shape: torch.Size) -> Tensor:
-        if sample_weight.shape != shape[:1]:
-            raise ValueError(f"sample_weight must have shape ({shape[0]},), got {tuple(sample_weight.shape)}")
-        return sample_weight.to(self.keep.dtype).repeat_interleave(shape[2:].numel()).unsqueeze(1)
+    def _label_weight(self, batch: Batch) -> Tensor:
+        """What each label's loss is multiplied with (N, C): its mask g, or its keep probability."""
+        targets, expected = batch.targets, self.options.expected
+        if batch.known is None and not expected and self._is_fast(batch.logits):
+            return kernels.draw(self.keep, targets, self.generator)
+        keep = functional.label_keep(self.keep.to(targets.dtype), targets)
+        return keep if expected else functional.draw(keep, self.generator)
 
-    def _losses(self, batch: Batch, weight: Tensor | None, *, reduction: str) -> Tensor:
-        if self.loss is None:
-            return F.binary_cross_entropy_with_logits(
-                batch.logits, batch.targets, weight=weight, reduction=reduction
+    def _is_fused(self, batch: Batch) -> bool:
+        """Whether one kernel can do it all: plain labels, cross-entropy, a drawn mask and a reduced loss."""
+        return (
+            batch.known is None
+            and self.loss is None
+            and kernels.is_large(batch.logits)
+            and not self.options.expected
+            and self.reduction != "none"
+            and self._is_fast(batch.logits)
+            and not self._masks_nothing()
+        )
+
+    def _fused_loss(self, batch: Batch, *, num_samples: int) -> Tensor:
+        divisor = {"mean": batch.logits.numel(), "batchmean": num_samples, "sum": 1}[self.reduction]
+        return kernels.masked_cross_entropy(
+            batch.logits,
+            batch.targets,
+            self.keep,
+            counts=self.counts if self.statistics == "training" else None,
+            generator=self.generator,
+            scale=1 / divisor,
+        )
+
+    def _is_fast(self, logits: Tensor) -> bool:
+        return kernels.applies(logits, num_bins=self.num_bins, generator=self.generator)
+
+    def _masks_nothing(self) -> bool:
+        """Whether every label is kept; waits for the device."""
+        return bool(self.keep.min() >= 1)
+
+    def _nothing_recorded(self) -> str:
+        if self.statistics == "validation":
+            return (
+                "step() found nothing recorded: call update() with the outputs for validation data before "
+                'step(), or build the criterion with statistics="training"'
             )
-        losses = self.loss(batch.logits, batch.targets)
-        if losses.shape != batch.logits.shape:
-            raise ValueError(
-                f"the loss must give one value a label, shape {tuple(batch.logits.shape)}, "
-                f'got {tuple(losses.shape)}: pass reduction="none" to it'
-            )
-        if weight is not None:
-            losses = losses * weight
-        return losses if reduction == "none" else getattr(losses, reduction)()
+        return (
+            "step() found nothing recorded: call the criterion in training mode with gradients enabled, "
+            "or update(), before step()"
+        )
+
+    def _set_ratio(self, target_ratio: Tensor) -> None:
+        self.target_ratio.copy_(ratios.clip(self.options, target_ratio, self.class_counts))
+        self.keep.copy_(ratios.keep(self.class_counts, self.target_ratio))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        for name in ("class_counts", "num_steps"):
+            check_state(name, state_dict.get(prefix + name))
+        for name in ("target_ratio", "trained_keep"):
+            check_state(name, state_dict.get(prefix + name), ratios=True)
+        self.histograms.check_state(state_dict, prefix + "histograms.")
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        self.keep.copy_(ratios.keep(self.class_counts, self.target_ratio))

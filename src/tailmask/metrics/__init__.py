@@ -3,14 +3,9 @@
 `evaluate` takes all measures at once; the functions beside it are the single measures. Unknown labels (−1 or
 NaN) are left out everywhere, and 0/0 is 0 in precision, recall and F1.
 
-`Evaluation.resample` takes them again under weights of the samples. With `bootstrap_weights` that gives
-intervals of your own, for any two models that were tested on the same samples. The intervals of `tailmask
-compare` come from `tailmask.analysis`, which follows many runs in less time, and is tested against it.
-
 Values equal torchmetrics' and scikit-learn's. They are computed here for what neither has: labels that are
-unknown in any of the measures, several weightings of the samples in one matrix product, ranks by logits, ties
-that favour no class. `StreamingMetrics` is a torchmetrics metric; torchmetrics is imported when it is first
-used.
+unknown in any of the measures, ranks by logits, ties that favour no class. `StreamingMetrics` is a
+torchmetrics metric; torchmetrics is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -19,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from tailmask.metrics.bootstrap import bootstrap_weights
 from tailmask.metrics.classwise import Confusion, confusion
-from tailmask.metrics.curve import average_precision
 from tailmask.metrics.evaluation import Evaluation, evaluate
-from tailmask.metrics.groups import class_groups
+from tailmask.metrics.evaluation_report import Report
+from tailmask.metrics.precision_recall import average_precision
 from tailmask.metrics.ranking import ndcg_at, precision_at, ranking_loss
+from tailmask.metrics.rare_and_frequent import class_groups
 from tailmask.metrics.reliability import brier_score, calibration_error
-from tailmask.metrics.report import Report
 from tailmask.metrics.samplewise import exact_match, mean_over_samples, sample_f1
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ def bootstrap_weights(
 ) -> Tensor:
     """Multiplicities of `num_samples` draws with replacement, a row for each resample, (B, N) int16.
 
-    Handed to two models' `Evaluation.resample`, the same weights give paired differences.
+    The same weights for two models give paired differences.
 
     >>> weights = bootstrap_weights(5, 3, generator=torch.Generator().manual_seed(0))
     >>> weights.shape, weights.sum(dim=1)

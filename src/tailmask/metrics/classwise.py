@@ -7,14 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tailmask.metrics.labels import (
-    WIDE_BLOCK,
+from tailmask.metrics.known_labels import (
     as_labels,
     as_predictions,
     blocks,
     check_same_shape,
     divide,
-    weighted_sums,
 )
 
 __all__ = ["Confusion", "confusion", "outcomes"]
@@ -24,8 +22,8 @@ __all__ = ["Confusion", "confusion", "outcomes"]
 class Confusion:
     """How often each class was predicted rightly and wrongly; 0/0 is 0 in everything derived from it.
 
-    Each field has shape (C,), or (B, C) where it was counted under B weightings of the samples; what is
-    derived follows. Confusions of two batches add up to the confusion of both.
+    Each field has shape (C,), or (B, C) for B resampled test sets; derived measures have the same shape.
+    Confusions of two batches add up to the confusion of both.
 
     >>> Confusion(*torch.tensor([[3], [1], [2], [4]])).f1
     tensor([0.6667], dtype=torch.float64)
@@ -94,32 +92,21 @@ class Confusion:
         )
 
 
-def confusion(predictions: Tensor, targets: Tensor, *, weights: Tensor | None = None) -> Confusion:
+def confusion(predictions: Tensor, targets: Tensor) -> Confusion:
     """Count right and wrong predictions of each class, the known labels only.
 
-    `predictions` is boolean, or 0 and 1, (N, C); `targets` is 1, 0, or −1 or NaN where unknown. `weights`, of
-    shape (B, N), counts each sample as often as a row says and gives counts of shape (B, C): with the
-    multiplicities of B bootstrap resamples, all of them cost a few matrix products.
+    `predictions` is boolean, or 0 and 1, (N, C); `targets` is 1, 0, or −1 or NaN where unknown.
 
     >>> predictions = torch.tensor([[True, True], [False, True], [True, False]])
     >>> targets = torch.tensor([[1, 0], [1, 1], [1, -1]])
     >>> counts = confusion(predictions, targets)
     >>> counts.true_positives, counts.false_positives, counts.false_negatives
     (tensor([2, 1]), tensor([0, 1]), tensor([1, 0]))
-    >>> confusion(predictions, targets, weights=torch.tensor([[1, 1, 1], [0, 3, 0]])).recall
-    tensor([[0.6667, 1.0000],
-            [0.0000, 1.0000]], dtype=torch.float64)
     """
     labels = as_labels(targets)
     check_same_shape(predictions, labels, name="predictions")
     predictions = as_predictions(predictions)
     num_samples, num_classes = labels.shape
-    if weights is not None:
-        parts = []
-        for columns in blocks(num_classes, 4 * num_samples, size=WIDE_BLOCK):
-            cells = torch.cat(outcomes(predictions[:, columns], labels[:, columns]), dim=1)  # (N, 4c)
-            parts.append(weighted_sums(weights, cells).view(len(weights), 4, -1))
-        return Confusion(*torch.cat(parts, dim=-1).unbind(dim=1))
     counts = torch.zeros(4, num_classes, dtype=torch.int64, device=labels.device)
     for rows in blocks(num_samples, num_classes):
         found = outcomes(predictions[rows], labels[rows])

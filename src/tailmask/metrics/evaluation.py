@@ -1,4 +1,4 @@
-"""All measures of a model on a test set, by one call; and again under weights of the samples."""
+"""All measures of a model on a test set, by one call."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from tailmask._util.label_values import as_tensor, check_probabilities, read_indices
 from tailmask.metrics.classwise import Confusion, confusion
-from tailmask.metrics.curve import average_precision
-from tailmask.metrics.groups import as_train_positives, optional_groups
-from tailmask.metrics.labels import as_labels, as_scores, as_thresholds, check_same_shape
+from tailmask.metrics.evaluation_report import Report
+from tailmask.metrics.known_labels import as_labels, as_scores, as_thresholds, check_same_shape
+from tailmask.metrics.precision_recall import average_precision
 from tailmask.metrics.ranking import ranking_measures
+from tailmask.metrics.rare_and_frequent import as_train_positives, optional_groups
 from tailmask.metrics.reliability import brier_score, calibration_error
-from tailmask.metrics.report import Report
 from tailmask.metrics.samplewise import exact_match, mean_over_samples, sample_f1
-from tailmask.targets import as_tensor, check_probabilities, read_indices
 
 __all__ = ["Activation", "Evaluation", "activate", "averages", "evaluate", "group_averages"]
 
@@ -59,7 +59,7 @@ def evaluate(
 
 
 class Evaluation:
-    """A model's outputs on a test set, ready to be measured, also under resampled test samples.
+    """A model's outputs on a test set, ready to be measured.
 
     Unknown targets (−1 or NaN) are left out of everything; a sample without a known label is left out as a
     whole. In the summary stand
@@ -70,8 +70,8 @@ class Evaluation:
     - the same over groups of classes by training counts, if `train_positives` (C,) is given: `f1_tail`,
       `recall_rarest_3`, `precision_frequent_5`, … (see `class_groups`);
     - `micro_f1`, `sample_f1`, `exact_match`, `hamming_loss`;
-    - `precision_at_k`, `ndcg_at_k` (for the `ks` up to the number of classes) and `ranking_loss`, over the
-      samples with a present label;
+    - `precision_at_k`, `ndcg_at_k` (for the `ks` up to the number of classes), over the samples with a
+      present label; `ranking_loss`, over all samples, those with all labels or none at 0;
     - `ece`, `brier`: calibration, averaged over classes, and `ece_pooled` over all labels at once.
 
     A label is predicted where its probability is at least its threshold: one for all classes or one for each,
@@ -86,8 +86,6 @@ class Evaluation:
     >>> evaluation = Evaluation(torch.tensor([[3.0, -1.0], [-1.0, 2.0]]), torch.tensor([[1, 1], [0, 1]]))
     >>> evaluation.report().summary["recall"]
     0.75
-    >>> evaluation.resample(torch.tensor([[1, 1], [0, 2]]))["recall"]
-    tensor([0.7500, 0.5000], dtype=torch.float64)
     """
 
     def __init__(
@@ -128,8 +126,9 @@ class Evaluation:
     def report(self) -> Report:
         """All measures."""
         counts = confusion(self.predictions, self.labels)
-        per_class = self._per_class(counts, None)
-        summary = self._summary(counts, per_class, None)
+        per_class = self.class_measures(counts) | {"ap": average_precision(self.scores, self.labels)}
+        means = mean_over_samples(torch.stack(list(self.samples.values()), dim=1))
+        summary = self.summarize(counts, per_class) | dict(zip(self.samples, means, strict=True))
         per_class["ece"], pooled = calibration_error(self.probabilities, self.labels)
         per_class["brier"] = brier_score(self.probabilities, self.labels)
         summary |= averages({name: per_class[name] for name in ("ece", "brier")}) | {"ece_pooled": pooled}
@@ -141,14 +140,6 @@ class Evaluation:
         if self.train_positives is not None:
             per_class["train_positives"] = self.train_positives
         return Report({name: float(value) for name, value in summary.items()}, per_class)
-
-    def resample(self, weights: Tensor) -> dict[str, Tensor]:
-        """The summary under each row of `weights` (B, N), as tensors (B,): all of it but the calibration.
-
-        A row says how often each sample counts; `bootstrap_weights` draws them. The thresholds stay.
-        """
-        counts = confusion(self.predictions, self.labels, weights=weights)
-        return self._summary(counts, self._per_class(counts, weights), weights)
 
     def class_measures(self, counts: Confusion) -> dict[str, Tensor]:
         """The measures of each class (…, C) that follow from how often it was right and wrong."""
@@ -165,17 +156,6 @@ class Evaluation:
         else:
             summary |= {"micro_f1": counts.micro_f1, "hamming_loss": counts.hamming_loss}
         return summary | group_averages(per_class, self.groups)
-
-    def _per_class(self, counts: Confusion, weights: Tensor | None) -> dict[str, Tensor]:
-        ranked = {"ap": average_precision(self.scores, self.labels, weights=weights)}
-        return self.class_measures(counts) | ranked
-
-    def _summary(
-        self, counts: Confusion, per_class: dict[str, Tensor], weights: Tensor | None
-    ) -> dict[str, Tensor]:
-        means = mean_over_samples(torch.stack(list(self.samples.values()), dim=1), weights=weights)
-        of_samples = dict(zip(self.samples, means.unbind(dim=-1), strict=True))
-        return self.summarize(counts, per_class) | of_samples
 
 
 def averages(per_class: Mapping[str, Tensor], classes: Tensor | None = None) -> dict[str, Tensor]:

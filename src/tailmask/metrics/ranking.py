@@ -1,9 +1,9 @@
 """How well the labels of a sample are ordered: precision and nDCG of its first k, and ranking loss.
 
-These compare scores of different classes within one sample, which no per-class threshold can change. They
-are defined for samples with a known label that is present (the ranking loss also needs an absent one); the
-others get NaN and are left out of means. Classes with equal scores share the places that they take up,
-which gives the mean over all ways to order them, whatever the order of the classes.
+These compare scores of different classes within one sample, which no per-class threshold can change.
+Precision and nDCG are defined for samples with a label that is present, the ranking loss for samples with a
+known label; the others get NaN and are left out of means. Classes with equal scores share the places that
+they take up, which gives the mean over all ways to order them, whatever the order of the classes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tailmask.metrics.labels import as_labels, as_scores, blocks, check_same_shape, sort_rows
+from tailmask.metrics.known_labels import as_labels, as_scores, blocks, check_same_shape, sort_rows
 
 __all__ = ["ndcg_at", "precision_at", "ranking_loss", "ranking_measures"]
 
@@ -41,10 +41,12 @@ def ndcg_at(scores: Tensor, targets: Tensor, k: int) -> Tensor:
 def ranking_loss(scores: Tensor, targets: Tensor) -> Tensor:
     """Share of a sample's pairs of a present and an absent label that are not in that order, shape (N,).
 
-    A pair with equal scores counts as out of order, as in scikit-learn's `label_ranking_loss`.
+    As in scikit-learn's `label_ranking_loss`, a pair with equal scores counts as out of order, and a sample
+    that has no such pair, because it has all labels or none, has loss 0. Unknown labels are in no pair; a
+    sample without a known label has NaN.
 
-    >>> ranking_loss(torch.tensor([[0.9, 0.8, 0.1, 0.1]]), torch.tensor([[1, 0, 1, 0]]))
-    tensor([0.5000], dtype=torch.float64)
+    >>> ranking_loss(torch.tensor([[0.9, 0.8, 0.1, 0.1]] * 2), torch.tensor([[1, 0, 1, 0], [1, 1, 1, 1]]))
+    tensor([0.5000, 0.0000], dtype=torch.float64)
     """
     return ranking_measures(scores, targets, ks=())["ranking_loss"]
 
@@ -67,7 +69,9 @@ def ranking_measures(scores: Tensor, targets: Tensor, *, ks: Sequence[int] = (1,
         known, present = labels[rows] >= 0, labels[rows] == 1
         ranked = scores[rows].masked_fill(~known, -torch.inf)  # below all that are known
         num_known, num_present = (torch.count_nonzero(mask, dim=1) for mask in (known, present))
-        measures = [_inverted_pairs(ranked, present).double() / (num_present * (num_known - num_present))]
+        num_pairs = (num_present * (num_known - num_present)).clamp(min=1)
+        loss = _inverted_pairs(ranked, present).double() / num_pairs
+        measures = [loss.masked_fill(num_known == 0, torch.nan)]
         if ks:
             relevance = _expected_relevance(ranked, present, max(ks))  # (n, max k)
             places = torch.arange(1, max(ks) + 1, dtype=torch.float64, device=scores.device)
@@ -77,8 +81,8 @@ def ranking_measures(scores: Tensor, targets: Tensor, *, ks: Sequence[int] = (1,
             for k in ks:
                 at_k.append(gain[:, k - 1] / num_known.clamp(max=k))
                 at_k.append(discounted[:, k - 1] / ideal[num_present.clamp(1, k) - 1])
-            measures = at_k + measures
-        values[:, rows] = torch.stack(measures).masked_fill(num_present == 0, torch.nan)
+            measures = [value.masked_fill(num_present == 0, torch.nan) for value in at_k] + measures
+        values[:, rows] = torch.stack(measures)
     return dict(zip(names, values, strict=True))
 
 

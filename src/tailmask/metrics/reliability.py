@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tailmask.metrics.labels import as_labels, blocks, check_same_shape
-from tailmask.targets import as_tensor, check_probabilities
+from tailmask._util.label_values import as_tensor, check_probabilities
+from tailmask.metrics.known_labels import as_labels, blocks, check_same_shape
 
 __all__ = ["brier_score", "calibration_error"]
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tailmask.metrics.labels import as_labels, as_predictions, blocks, check_same_shape, divide, weighted_sums
+from tailmask.metrics.known_labels import (
+    as_labels,
+    as_predictions,
+    blocks,
+    check_same_shape,
+    divide,
+)
 
 __all__ = ["exact_match", "mean_over_samples", "sample_f1"]
 
@@ -50,18 +56,10 @@ def sample_f1(predictions: Tensor, targets: Tensor) -> Tensor:
     return values
 
 
-def mean_over_samples(values: Tensor, *, weights: Tensor | None = None) -> Tensor:
-    """Means of measures (N, M) over the samples where they are not NaN, (M,); with `weights` (B, N), (B, M).
+def mean_over_samples(values: Tensor) -> Tensor:
+    """Means of measures (N, M) over the samples where they are not NaN, (M,); NaN where no sample is left.
 
-    NaN where no sample is left.
-
-    >>> values = torch.tensor([[1.0], [0.0], [torch.nan]])
-    >>> mean_over_samples(values, weights=torch.tensor([[1, 1, 1], [3, 1, 0]]))
-    tensor([[0.5000],
-            [0.7500]], dtype=torch.float64)
+    >>> mean_over_samples(torch.tensor([[1.0], [0.0], [torch.nan]]))
+    tensor([0.5000], dtype=torch.float64)
     """
-    if weights is None:
-        return values.to(torch.float64).nanmean(dim=0)
-    columns = torch.cat([values.nan_to_num(nan=0.0), (~values.isnan()).to(values.dtype)], dim=1)
-    total, number = weighted_sums(weights, columns).chunk(2, dim=1)
-    return total / number
+    return values.to(torch.float64).nanmean(dim=0)

@@ -10,8 +10,8 @@ from torchmetrics import Metric
 
 from tailmask.metrics.classwise import Confusion, confusion
 from tailmask.metrics.evaluation import averages, group_averages
-from tailmask.metrics.groups import as_train_positives, optional_groups
-from tailmask.metrics.labels import as_scores, as_thresholds
+from tailmask.metrics.known_labels import as_scores, as_thresholds
+from tailmask.metrics.rare_and_frequent import as_train_positives, optional_groups
 from tailmask.metrics.samplewise import exact_match
 
 __all__ = ["StreamingMetrics"]

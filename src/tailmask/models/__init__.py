@@ -6,16 +6,18 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from tailmask.errors import UserError, nearest
-from tailmask.models.head import normalize_head, start_uniform
+from tailmask._util.messages import UserError, nearest
+from tailmask.models.last_layer import normalize_head, start_bias, start_uniform
+from tailmask.models.members import Members
 from tailmask.models.resnet import ResNet
 from tailmask.models.resnet50 import ResNet50
 from tailmask.models.small import cnn, mlp
-from tailmask.models.trial import check_outputs, reason
+from tailmask.models.trial_run import check_outputs, reason
 
 __all__ = ["MODELS", "build_model", "is_own_model"]
 
@@ -36,8 +38,10 @@ def build_model(
     num_classes: int,
     hidden: Sequence[int] = (),
     dropout: float = 0.0,
-    bias: str = "default",
+    bias: str | Tensor = "default",
     normalized: bool = False,
+    input_dropout: float = 0.0,
+    members: int = 1,
 ) -> nn.Module:
     """Network that turns inputs (B, *shape) into logits (B, num_classes).
 
@@ -48,20 +52,34 @@ def build_model(
         num_classes: Number of classes.
         hidden: Widths of the hidden layers of `mlp`.
         dropout: Share of hidden values that `mlp` drops in training.
-        bias: Start of the last bias: "default" is PyTorch's own, "uniform" is −log(C − 1).
+        bias: Start of the last bias: "default" is PyTorch's own, "uniform" is −log(C − 1); or values (C,).
         normalized: Replace the last layer by one with cosines as outputs, for LDAM.
+        input_dropout: Share of the inputs that `mlp` and `linear` drop in training.
+        members: Number of networks that `mlp` and `linear` train at once; see `Members`.
 
     >>> build_model("resnet12", shape=(1, 32, 32), num_classes=10)(torch.zeros(2, 1, 32, 32)).shape
     torch.Size([2, 10])
     """
+    if (members > 1 or input_dropout) and name not in ("mlp", "linear"):
+        raise UserError(
+            f"model.members and model.input_dropout are for the models 'mlp' and 'linear', not for {name!r}"
+        )
+    if members > 1:
+        alone: dict[str, Any] = {"hidden": hidden, "dropout": dropout, "bias": bias, "normalized": normalized}
+        alone |= {"shape": shape, "num_classes": num_classes, "input_dropout": input_dropout}
+        return Members([build_model(name, **alone) for _ in range(members)])
     if (hidden or dropout) and name != "mlp":
         raise UserError(f"model.hidden and model.dropout are for the model 'mlp', not for {name!r}")
     if name == "mlp" and not hidden:
         raise UserError("the model 'mlp' needs hidden layers: set model.hidden=[256], or choose 'linear'")
-    if not 0 <= dropout < 1:
-        raise UserError(f"model.dropout must be from 0 to below 1, got {dropout}")
-    network = _build(name, tuple(shape), num_classes, hidden=hidden, dropout=dropout)
-    if bias == "uniform" and not normalized:
+    for share in (dropout, input_dropout):
+        if not 0 <= share < 1:
+            raise UserError(f"model.dropout and model.input_dropout must be from 0 to below 1, got {share}")
+    options = {"dropout": dropout, "input_dropout": input_dropout}
+    network = _build(name, tuple(shape), num_classes, hidden=hidden, **options)
+    if isinstance(bias, Tensor) and not normalized:
+        start_bias(network, bias)
+    elif bias == "uniform" and not normalized:
         start_uniform(network, num_classes=num_classes)
     if normalized:
         network = normalize_head(network, num_classes=num_classes)
@@ -76,13 +94,20 @@ def is_own_model(name: str) -> bool:
 
 
 def _build(
-    name: str, shape: tuple[int, ...], num_classes: int, *, hidden: Sequence[int], dropout: float
+    name: str,
+    shape: tuple[int, ...],
+    num_classes: int,
+    *,
+    hidden: Sequence[int],
+    dropout: float,
+    input_dropout: float,
 ) -> nn.Module:
     if is_own_model(name):
         return _own_model(name, shape, num_classes)
     if name in ("mlp", "linear"):
         num_features = torch.Size(shape).numel()
-        return mlp(num_features=num_features, num_classes=num_classes, hidden=hidden, dropout=dropout)
+        options = {"dropout": dropout, "input_dropout": input_dropout}
+        return mlp(num_features=num_features, num_classes=num_classes, hidden=hidden, **options)
     if name not in _IMAGE_MODELS:
         raise UserError(f"unknown model {name!r}: {nearest(name, MODELS)}")
     if len(shape) != 3:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["WideLinear", "cnn", "mlp"]
+__all__ = ["WideLinear", "cnn", "mlp", "used_columns"]
 
 # Narrower layers are multiplied as fast as their columns are chosen.
 _WIDE = 4096
@@ -34,8 +34,13 @@ def cnn(*, in_channels: int, num_classes: int) -> nn.Module:
 
 
 def mlp(
-    num_features: int, num_classes: int, *, hidden: Sequence[int] = (), dropout: float = 0.0
-) -> nn.Module:
+    num_features: int,
+    num_classes: int,
+    *,
+    hidden: Sequence[int] = (),
+    dropout: float = 0.0,
+    input_dropout: float = 0.0,
+) -> nn.Sequential:
     """Rectified layers of the widths in `hidden`, dropout after each; a linear model where there are none.
 
     >>> import torch
@@ -43,6 +48,8 @@ def mlp(
     torch.Size([2, 3])
     """
     layers: list[nn.Module] = [nn.Flatten()]
+    if input_dropout:
+        layers.append(nn.Dropout(input_dropout))
     width = num_features
     for size in hidden:
         layers += [_linear(width, size), nn.ReLU()]
@@ -64,14 +71,27 @@ class WideLinear(nn.Linear):
     True
     """
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (the name that nn.Linear gives it)
         """Outputs (N, out_features)."""
-        if not self.training or input.requires_grad or torch.compiler.is_compiling():
-            return super().forward(input)  # a compiled graph has no place for what a batch fills
-        used = input.abs().sum(dim=0).nonzero().squeeze(1)
-        if len(used) > self.in_features // 4:
+        used = used_columns(input) if self.training else None
+        if used is None:
             return super().forward(input)
         return F.linear(input.index_select(1, used), self.weight.index_select(1, used), self.bias)
+
+
+def used_columns(inputs: Tensor) -> Tensor | None:
+    """Indices of the columns that a batch (B, F) fills; None where to multiply all of them.
+
+    >>> inputs = torch.zeros(3, 5000)
+    >>> inputs[:, [1, 7]] = 1.0
+    >>> used_columns(inputs), used_columns(inputs[:, :100])
+    (tensor([1, 7]), None)
+    """
+    # A compiled graph has no place for what a batch fills, and gradients of inputs are of all columns.
+    if inputs.shape[1] < _WIDE or inputs.requires_grad or torch.compiler.is_compiling():
+        return None
+    used = inputs.abs().sum(dim=0).nonzero().squeeze(1)
+    return used if len(used) <= inputs.shape[1] // 4 else None
 
 
 def _linear(num_inputs: int, num_outputs: int) -> nn.Linear:

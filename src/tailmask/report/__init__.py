@@ -1,10 +1,10 @@
 """Figures and the page: from finished runs to something to look at and to send to a colleague.
 
-`write_report` makes the page; `tailmask.report.figures` has the figures by themselves.
+`write_report` makes the page; `tailmask.report.charts` has the figures by themselves.
 """
 
 from __future__ import annotations
 
-from tailmask.report.page import write_report
+from tailmask.report.html_page import write_report
 
 __all__ = ["write_report"]

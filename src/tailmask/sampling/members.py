@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tailmask.targets import as_tensor, check_num_classes, check_targets, read_indices, read_sparse
+from tailmask._util.label_values import as_tensor, check_num_classes, check_targets, read_indices, read_sparse
 
 __all__ = ["Integers", "Members", "read_members"]
 

@@ -1,26 +1,21 @@
-"""From a data set and a method to a trained model with its full record.
+"""Training: from a configuration and a data set to a complete run folder. The folder's files live in `runs`.
 
-`configure` makes the configuration of a run, `train` the run itself, and `Run` reads a run's folder. Only
-`train` imports torch and Lightning.
+Only `train` imports torch and Lightning, when it is first used.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailmask.training.config import RunConfig, configure
-from tailmask.training.recipe import Recipe, load_recipe
-from tailmask.training.run import Run
-
 if TYPE_CHECKING:
     from tailmask.training.engine import Execution as Execution
     from tailmask.training.engine import train as train
 
-__all__ = ["Execution", "Recipe", "Run", "RunConfig", "configure", "load_recipe", "train"]
+__all__ = ["Execution", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Execution", "train"):
+    if name in __all__:
         from tailmask.training import engine
 
         return getattr(engine, name)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from tailmask._util.messages import UserError
+from tailmask._util.seeds import generator
 from tailmask.data.dataset import Split
-from tailmask.errors import UserError
-from tailmask.method.seeds import generator
-from tailmask.training.placement import num_cores
+from tailmask.training.with_lightning.devices import num_cores
 
 __all__ = ["Batch", "Batches", "Shard", "Workers", "loader"]
 

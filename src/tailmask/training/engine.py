@@ -7,32 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
+from tailmask._util.messages import require
 from tailmask.data import load
-from tailmask.data.dataset import Dataset
+from tailmask.data.class_statistics import summaries
+from tailmask.data.dataset import BatchSource, Dataset
 from tailmask.data.notes import data_notes
-from tailmask.data.statistics import summaries
-from tailmask.errors import UserError, listing
-from tailmask.method import build_objective
-from tailmask.method.seeds import derive
-from tailmask.models import build_model
-from tailmask.models.trial import needs_two_rows
-from tailmask.training.checkpoint import EpochRecorder, find_checkpoint, remove_checkpoints
-from tailmask.training.config import RunConfig, determined_by, digest
-from tailmask.training.folder import begin_session, check_folder
-from tailmask.training.guards import disk_errors, interrupts, memory_errors, process_group, quiet
-from tailmask.training.history import first_lines, restore_history
-from tailmask.training.lock import locked
-from tailmask.training.module import TrainingModule
-from tailmask.training.placement import Placement
+from tailmask.runs.config import RunConfig, determined_by, digest
+from tailmask.runs.folder import begin_session, check_folder
+from tailmask.runs.history import restore_history
+from tailmask.runs.lock import locked
+from tailmask.runs.reader import Run
+from tailmask.training.checkpoint_file import find_checkpoint, remove_checkpoints
+from tailmask.training.context import disk_errors, memory_errors, process_group, quiet
 from tailmask.training.progress import Progress
-from tailmask.training.recipe import EvaluationRecipe
-from tailmask.training.results import write_results
-from tailmask.training.run import Run
-from tailmask.training.trainer import build_trainer
+from tailmask.training.run_parts import Parts, build_parts
+from tailmask.training.session import Session
+from tailmask.training.with_lightning.devices import Placement
 
-__all__ = ["Execution", "build_module", "describe", "determining", "train"]
+__all__ = ["Execution", "describe", "determining", "train"]
 
 
 @dataclass(frozen=True)
@@ -69,66 +62,35 @@ def train(
     folder, execution = Path(folder), execution or Execution()
     placement = Placement.from_environment()
     if execution.devices > 1 and placement.world_size == 1:
-        from tailmask.training.launch import launch
+        from tailmask.training.with_lightning.launch_processes import launch
 
         launch(config, folder, dataset=dataset, execution=execution, progress=progress)
         return Run(folder)
     if execution.threads is not None:
         torch.set_num_threads(execution.threads)
     dataset = dataset or load(config.data, config.options)
-    config = config.fitted(dataset.shape)
-    with quiet():
-        module = build_module(config, dataset, world_size=placement.world_size)
+    parts = build_parts(config, dataset, world_size=placement.world_size)
     record = describe(config, dataset, world_size=placement.world_size)
-    record["notes"] += [note for note in module.objective.notes if note not in record["notes"]]
+    record["notes"] += [note for note in parts.objective.notes if note not in record["notes"]]
     if check_folder(folder, record["determines"]).is_complete:
         remove_checkpoints(folder)
         return Run(folder)
+    if not is_table_run(config, dataset, world_size=placement.world_size):
+        require("pytorch_lightning", extra="cli")
     batch_size = config.recipe.schedule.batch_size
     with quiet(), disk_errors(folder), memory_errors(batch_size), process_group():
         if not placement.is_first:
-            _train(config, folder, module, placement, execution, progress=None, record=record)
+            _train(config, folder, parts, placement, execution, progress=None, record=record)
         else:
             with locked(folder):
                 if not Run(folder).is_complete:  # another process may have ended just now
-                    _train(config, folder, module, placement, execution, progress=progress, record=record)
+                    _train(config, folder, parts, placement, execution, progress=progress, record=record)
     return Run(folder)
-
-
-def build_module(config: RunConfig, dataset: Dataset, *, world_size: int = 1) -> TrainingModule:
-    """The network and the objective of a run, at their start; refuses what cannot work."""
-    config = config.fitted(dataset.shape)
-    recipe = config.recipe
-    _check_groups(recipe.evaluation, num_classes=len(dataset.classes))
-    objective = build_objective(
-        config.method,
-        dataset.train,
-        single_label=dataset.single_label,
-        num_epochs=recipe.schedule.epochs,
-        seed=config.seed,
-        has_validation=dataset.validation is not None,
-        classes=dataset.classes,
-    )
-    model: dict[str, Any] = {
-        "name": recipe.model.name,
-        "hidden": recipe.model.hidden,
-        "dropout": recipe.model.dropout,
-        "normalized": objective.needs_cosines,
-    }
-    torch.manual_seed(derive(config.seed, "weights"))
-    network = build_model(
-        shape=dataset.shape, num_classes=len(dataset.classes), bias=recipe.model.bias, **model
-    )
-    _check_batches(network, dataset, batch_size=recipe.schedule.batch_size, world_size=world_size)
-    network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return TrainingModule(
-        network, objective, dataset=dataset, recipe=recipe, seed=config.seed, model_arguments=model
-    )
 
 
 def determining(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:
     """All that the result of a run depends on."""
-    own = determined_by(config.fitted(dataset.shape))
+    own = determined_by(config)
     return {"data": dataset.source, **own, "world_size": world_size}
 
 
@@ -136,7 +98,7 @@ def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[st
     """What run.json says of a run."""
     determines = determining(config, dataset, world_size=world_size)
     statistics = summaries(dataset)
-    return config.fitted(dataset.shape).to_json() | {
+    return config.to_json() | {
         "format": 1,
         "digest": digest(determines),
         "determines": determines,
@@ -146,45 +108,23 @@ def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[st
         "single_label": dataset.single_label,
         "train_counts": [list(statistics["train"].negatives), list(statistics["train"].positives)],
         "notes": list(data_notes(dataset, statistics)),
+        "unit": dataset.unit,
     }
-
-
-def _check_groups(recipe: EvaluationRecipe, *, num_classes: int) -> None:
-    for name, sizes in (("rarest", recipe.rarest), ("frequent", recipe.frequent)):
-        if not all(1 <= size <= num_classes for size in sizes):
-            raise UserError(
-                f"evaluation.{name} must be numbers of classes, of which there are {num_classes}, "
-                f"got {listing(sizes)}: set it, as in --set evaluation.{name}=[1]"
-            )
-
-
-def _check_batches(network: nn.Module, dataset: Dataset, *, batch_size: int, world_size: int) -> None:
-    """A remainder of one row joins another batch; where all have just one, there is none to join."""
-    number = min(batch_size, len(dataset.train))
-    if number <= world_size and needs_two_rows(network, dataset.shape):
-        whom = "a single row" if world_size == 1 else f"each of {world_size} processes a single row"
-        raise UserError(
-            f"batches of {number} leave {whom}, which the network's batch normalisation cannot take: "
-            f"set schedule.batch_size to {2 * world_size} or more"
-        )
 
 
 def _train(
     config: RunConfig,
     folder: Path,
-    module: TrainingModule,
+    parts: Parts,
     placement: Placement,
     execution: Execution,
     *,
     progress: Progress | None,
     record: dict[str, Any],
 ) -> None:
-    path, content = find_checkpoint(folder) or (None, {})
-    done: int = content.get("epochs_done", 0)
-    lines = content.get("history") or first_lines(folder / "history.jsonl", done)
-    del content  # which Lightning reads for itself
-    if len(lines) < done:
-        raise UserError(f"{folder}/history.jsonl lacks epochs that are done: remove the folder to train anew")
+    path, checkpoint = find_checkpoint(folder) or (None, {})
+    done: int = checkpoint.get("epochs_done", 0)
+    lines: list[str] = checkpoint.get("history", [])
     if placement.is_first:
         restore_history(folder / "history.jsonl", lines)
         begin_session(folder, record, epochs_done=done, threads=torch.get_num_threads())
@@ -193,23 +133,25 @@ def _train(
             progress.note(note)
         if path is not None:
             progress.note(f"resuming after epoch {done} of {config.recipe.schedule.epochs}")
-    recorder = EpochRecorder(folder, None if progress is None else progress.record, lines=lines)
-    trainer = build_trainer(config, placement, recorder, progress=progress, tensorboard=execution.tensorboard)
-    if config.compile:
-        # The function, not the module: that would be a second owner of the weights.
-        module.compiled = torch.compile(module.network.forward, dynamic=False)
+    session = Session(
+        folder, config, parts, lines=lines, progress=progress, tensorboard=execution.tensorboard
+    )
     try:
-        with interrupts():
-            trainer.fit(module, ckpt_path=None if path is None else str(path))
-            # Which has moved it to the CPU, where it is slow, and where NCCL cannot gather the outputs.
-            module.to(trainer.strategy.root_device)
-            write_results(folder, module, config, is_first=placement.is_first)
-    except torch._dynamo.exc.TorchDynamoException as error:
-        reason = str(error).strip().splitlines()[0]
-        raise UserError(f"the network cannot be compiled here ({reason}): leave out --compile") from error
+        if is_table_run(config, parts.dataset, world_size=placement.world_size):
+            from tailmask.training.tables.table_run import train_table
+
+            train_table(session, checkpoint)
+        else:
+            from tailmask.training.with_lightning.lightning_run import train_with_lightning
+
+            del checkpoint  # Lightning reads it for itself
+            train_with_lightning(session, placement, path)
     finally:
         if progress is not None:
             progress.end()
-    if placement.is_first:
-        remove_checkpoints(folder)
-    trainer.strategy.barrier()  # no rank reads the run before it is complete
+
+
+def is_table_run(config: RunConfig, dataset: Dataset, *, world_size: int) -> bool:
+    """Whether the small loop trains a run: rows of numbers, one device, and a network for tables."""
+    is_plain = world_size == 1 and not config.compiled and config.recipe.model.name in ("mlp", "linear")
+    return is_plain and not any(isinstance(split.inputs, BatchSource) for split in dataset.splits.values())

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: a protocol, and the Lightning callback that feeds it."""
+"""Progress of a run: the protocol of whoever shows it, and the step reports that it gets."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import pytorch_lightning as pl
+from torch import Tensor
 
-__all__ = ["Progress", "ProgressCallback"]
+__all__ = ["Progress", "StepReports"]
 
 
 class Progress(Protocol):
@@ -30,8 +30,8 @@ class Progress(Protocol):
         """Training has ended or was interrupted."""
 
 
-class ProgressCallback(pl.Callback):
-    """Tells a `Progress` of the steps, ten times a second at most: reading a loss waits for the device."""
+class StepReports:
+    """Tells a `Progress` about steps, ten times a second at most: reading a loss waits for the device."""
 
     SECONDS_BETWEEN_STEPS = 0.1
 
@@ -40,22 +40,11 @@ class ProgressCallback(pl.Callback):
         self.last = 0.0
         self.num_samples = 0
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Training begins."""
-        self.progress.begin(done=trainer.current_epoch, total=trainer.max_epochs or 0)
-
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        """A step is done."""
-        self.num_samples += len(batch.targets) * trainer.world_size
+    def add(self, loss: Tensor | float, *, epoch: int, share: float, num_samples: int) -> None:
+        """A step is done: `share` of the epoch (counted from 1), with this loss over `num_samples` rows."""
+        self.num_samples += num_samples
         now = time.monotonic()
         if now - self.last < self.SECONDS_BETWEEN_STEPS:
             return
-        self.progress.step(
-            epoch=trainer.current_epoch + 1,
-            share=(batch_idx + 1) / trainer.num_training_batches,
-            loss=float(outputs["loss"]),
-            num_samples=self.num_samples,
-        )
+        self.progress.step(epoch=epoch, share=share, loss=float(loss), num_samples=self.num_samples)
         self.last, self.num_samples = now, 0

@@ -1,4 +1,4 @@
-"""A multi-layer perceptron and its optimiser, with little overhead a batch."""
+"""The estimator's multi-layer perceptron."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim.adamw import adamw
 
-__all__ = ["Adam", "Perceptron", "take_rows"]
+__all__ = ["Perceptron", "take_rows"]
 
 _BLOCK = 4096  # rows of new data at once, so that sparse ones are never dense as a whole
 
@@ -70,43 +69,3 @@ class Perceptron(nn.Module):
     def is_finite(self) -> bool:
         """Whether all weights are numbers to compute with, as they are not where training has diverged."""
         return all(bool(parameter.isfinite().all()) for parameter in self.parameters())
-
-
-class Adam:
-    """AdamW (Loshchilov and Hutter 2019): torch's, without its class.
-
-    Constructing a `torch.optim.AdamW` imports the compiler: seconds, where a whole fit takes less than one.
-
-    >>> parameter = torch.ones(2)
-    >>> Adam([parameter], rate=0.1).step([torch.tensor([1.0, -1.0])])
-    >>> parameter
-    tensor([0.9000, 1.1000])
-    """
-
-    def __init__(self, parameters: Sequence[Tensor], *, rate: float, decay: float = 0.0) -> None:
-        self.parameters = list(parameters)
-        self.rate = rate
-        self.decay = decay
-        self.means = [torch.zeros_like(parameter) for parameter in self.parameters]
-        self.squares = [torch.zeros_like(parameter) for parameter in self.parameters]
-        self.steps = [parameter.new_zeros(()) for parameter in self.parameters]
-
-    @torch.no_grad()
-    def step(self, gradients: Sequence[Tensor]) -> None:
-        """Move the parameters, in place."""
-        adamw(
-            self.parameters,
-            list(gradients),
-            self.means,
-            self.squares,
-            [],
-            self.steps,
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=self.rate,
-            weight_decay=self.decay,
-            eps=1e-8,
-            maximize=False,
-        )

@@ -1,4 +1,4 @@
-"""Epochs over rows of features: the loop that the estimator's `fit` is made of."""
+"""Training of the estimator: its rows, early stopping, and the ratios, around the loop for tables."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from tailmask._util.label_values import as_tensor
 from tailmask.integrations.tabular.holdout import hold_out
-from tailmask.integrations.tabular.network import Adam, Perceptron, take_rows
+from tailmask.integrations.tabular.network import Perceptron, take_rows
 from tailmask.masking import PartialLabelMasking
 from tailmask.metrics import average_precision, confusion
-from tailmask.targets import as_tensor
+from tailmask.training.tables.optimizers import Optimizer
+from tailmask.training.tables.table_loop import TableLoop, batches
 
 __all__ = ["Rows", "Training", "as_counts"]
 
@@ -44,6 +46,18 @@ class Rows(NamedTuple):
     features: Any  # array or CSR matrix (N, F) in float32
     targets: Tensor  # (N, C) 0, 1, and −1 where unknown
     weights: Tensor | None  # (N,) float64
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a dense row of features."""
+        return 4 * int(self.features.shape[1])
+
+    def batch(self, index: Tensor) -> tuple[Tensor, ...]:
+        """Features (B, F) and targets (B, C) in float32, with the weights (B,) where there are some."""
+        features, targets = take_rows(self.features, index.numpy()), self.targets.index_select(0, index)
+        if self.weights is None:
+            return features, targets
+        return features, targets, self.weights.index_select(0, index).float()
 
     def weighted(self, weights: Any) -> Rows:
         """The rows with weights; those with the weight zero are left out."""
@@ -100,7 +114,7 @@ class Training:
 
     Args:
         network: What is trained.
-        criterion: Its loss; one with `record=False` gets its statistics from what is held out.
+        criterion: Its loss; one with `statistics="validation"` gets them from what is held out.
         label_weights: Those of the rows so far, (2, C), which the criterion's class counts stand for.
         rate, decay: Learning rate and weight decay.
         batch_size: Rows a step.
@@ -123,7 +137,8 @@ class Training:
         self.network = network
         self.criterion = criterion
         self.label_weights = label_weights
-        self.optimizer = Adam(list(network.parameters()), rate=rate, decay=decay)
+        self.rate = rate
+        self.optimizer = Optimizer([(list(network.parameters()), decay)], name="adamw")
         self.batch_size = batch_size
         self.single_label = single_label
         self.generator = generator
@@ -160,20 +175,15 @@ class Training:
         self.ratios.append(self.criterion.target_ratio.clone())
         number = len(rows.targets)
         order = torch.randperm(number, generator=self.generator, device=self.generator.device)
-        total = torch.zeros((), device="cpu")
-        for start in range(0, number, self.batch_size):
-            index = order[start : start + self.batch_size]
-            logits = self.network(take_rows(rows.features, index.numpy()))
-            weights = None if rows.weights is None else rows.weights[index].float()
-            loss = self.criterion(logits, rows.targets[index], weights)
-            self.optimizer.step(torch.autograd.grad(loss, self.optimizer.parameters))
-            total += loss.detach() * len(index)
-        self.losses.append(float(total) / number)
-        if not self.network.is_finite():
+        loop = TableLoop(self.network, self.criterion, self.optimizer)
+        fault = loop.run(batches(rows, order, self.batch_size), rate=lambda step: self.rate)
+        self.losses.append(loop.total / number)
+        if fault is not None or not self.network.is_finite():
+            what = "weights became" if fault is None else "logits were"
             raise ValueError(
-                "the network's weights became NaN or infinite: lower learning_rate, or scale the features"
+                f"the network's {what} NaN or infinite: lower learning_rate, or scale the features"
             )
-        if held is not None and not self.criterion.record:
+        if held is not None and self.criterion.statistics == "validation":
             self.criterion.update(self.network.predict(held.features), held.targets)
         if self.criterion.counts.any() or self.criterion.faults.any():  # not so where no label is known
             self.criterion.step()

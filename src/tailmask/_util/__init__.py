@@ -1,0 +1,1 @@
+"""Small things that every room may use: messages, files, serialization, seeds, provenance."""

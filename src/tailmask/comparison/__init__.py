@@ -1,0 +1,22 @@
+"""From finished runs to an answer: tables, paired intervals, gains by class, and a plain sentence.
+
+`compare_runs` reads run folders and gives a `Comparison`; nothing here trains or draws.
+"""
+
+from __future__ import annotations
+
+from tailmask.comparison.analysis import compare_runs
+from tailmask.comparison.arrangement import Experiment, arrange
+from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference, Row
+from tailmask.comparison.intervals import PairedDifferences
+
+__all__ = [
+    "ClassGain",
+    "Comparison",
+    "Difference",
+    "Experiment",
+    "PairedDifferences",
+    "Row",
+    "arrange",
+    "compare_runs",
+]

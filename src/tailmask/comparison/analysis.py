@@ -1,0 +1,278 @@
+"""Many runs to one comparison: what each run measures, and how it differs from the baseline's run."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tailmask._util.messages import UserError
+from tailmask.comparison.arrangement import Experiment, arrange
+from tailmask.comparison.clusters import common_labels, numbered, pair_numbers
+from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference, MethodRuns, Row
+from tailmask.comparison.intervals import PairedDifferences
+from tailmask.comparison.outputs import DECISIONS, Decision, Outputs, read_outputs
+from tailmask.comparison.resampling import Resampler, Resamples
+from tailmask.metrics import Report
+from tailmask.runs.reader import Run
+
+__all__ = ["compare_runs"]
+
+# How a method decided, and how the baseline did that it is compared with: plainly; in the same way, so that a
+# method is not credited with what this gives the baseline as well; and whether masking alone does more than
+# thresholds alone.
+_REFERENCES: tuple[tuple[Decision, Decision], ...] = (
+    ("default", "default"),
+    ("tuned thresholds", "default"),
+    ("prior shift", "default"),
+    ("tuned thresholds", "tuned thresholds"),
+    ("prior shift", "prior shift"),
+    ("default", "tuned thresholds"),
+)
+_CLASS_METRICS = ("precision", "recall", "f1", "ap")
+
+
+def compare_runs(
+    runs: Sequence[Run],
+    *,
+    baseline: str | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+    decisions: Sequence[Decision] = DECISIONS,
+    on_run: Callable[[Run], None] | None = None,
+) -> Comparison:
+    """Compare finished runs of several methods on the same data.
+
+    Every measure of a method is given as mean and deviation over its seeds; its difference to the baseline
+    over the pairs of runs with the same seed, with a 95 % interval over test samples and seeds (see
+    `PairedDifferences`). Where the first run says which test samples belong together, these are resampled
+    together. Runs of different data, recipes or budgets are refused, and so are incomplete ones.
+
+    Args:
+        runs: Complete runs; the order of the methods is that of their first runs.
+        baseline: Name of the method to compare with; None is `bce`, or what is nearest to it.
+        resamples: Number of resampled test sets.
+        seed: Seed of the resampling.
+        decisions: Which rows to add where the runs have them: the same logits with "tuned thresholds" and
+            with the "prior shift"; ("default",) adds none.
+        on_run: Called after each run that was read, for a progress bar.
+    """
+    if resamples < 100:
+        raise UserError(f"resamples must be 100 or more for an interval, got {resamples}")
+    experiment = arrange(runs, baseline=baseline)
+    table = _Table(experiment, resamples=resamples, seed=seed, decisions=decisions)
+    for number in sorted({number for by_seed in experiment.runs.values() for number in by_seed}):
+        table.add_seed(number, on_run)
+    return table.comparison()
+
+
+@dataclass(frozen=True)
+class _Measured:
+    report: Report
+    resamples: Resamples
+    by_member: Resamples | None
+
+
+def _moved(
+    one: _Measured, two: _Measured, values: Callable[[Resamples], Tensor]
+) -> tuple[Tensor, Tensor | None]:
+    """Differences of two runs (B, K) under resampled test sets, and under resampled members if there are."""
+    moved = values(one.resamples) - values(two.resamples)
+    if one.by_member is None or two.by_member is None:
+        return moved, None
+    return moved, values(one.by_member) - values(two.by_member)
+
+
+class _Table:
+    """Fills a comparison seed by seed; of a run's outputs just what is needed later is kept."""
+
+    def __init__(
+        self, experiment: Experiment, *, resamples: int, seed: int, decisions: Sequence[Decision]
+    ) -> None:
+        self.experiment = experiment
+        self.num_resamples, self.seed = resamples, seed
+        self.decisions = [name for name in DECISIONS if name == "default" or name in decisions]
+        self.targets: Tensor | None = None
+        self.unit: str | None = None
+        self.reports: dict[tuple[str, Decision], list[Report]] = defaultdict(list)
+        self.pairs: dict[tuple[str, Decision, Decision], PairedDifferences] = defaultdict(PairedDifferences)
+        self.class_pairs: dict[str, PairedDifferences] = defaultdict(PairedDifferences)
+        self.metrics: list[str] = []
+
+    def add_seed(self, seed: int, on_run: Callable[[Run], None] | None) -> None:
+        """Measure all methods' runs of a seed, the baseline's first, and pair them with it."""
+        reference: dict[Decision, _Measured] = {}
+        for method, by_seed in self.experiment.runs.items():
+            if seed not in by_seed:
+                continue
+            measured = self._measure(by_seed[seed])
+            for decision, values in measured.items():
+                self.reports[method, decision].append(values.report)
+            if method == self.experiment.baseline:
+                reference = measured
+            self._pair(method, measured, reference)
+            if on_run is not None:
+                on_run(by_seed[seed])
+
+    def _measure(self, run: Run) -> dict[Decision, _Measured]:
+        outputs = read_outputs(run)
+        self._check_targets(outputs)
+        measured: dict[Decision, _Measured] = {}
+        for decision in self.decisions:
+            if outputs.offers(decision):
+                evaluation = outputs.evaluation(decision)
+                measured[decision] = _Measured(
+                    evaluation.report(),
+                    self.resampler.resample(evaluation),
+                    None if self.by_member is None else self.by_member.resample(evaluation),
+                )
+        self.metrics = self.metrics or list(measured["default"].resamples.summary)
+        return measured
+
+    def _check_targets(self, outputs: Outputs) -> None:
+        if self.targets is None:
+            self.targets = outputs.targets
+            self._set_resamplers(outputs)
+        elif not torch.equal(outputs.targets, self.targets):
+            raise UserError(
+                f"the test labels in {outputs.run.folder} are not those of the other runs: "
+                "were its predictions made from other data?"
+            )
+
+    def _set_resamplers(self, outputs: Outputs) -> None:
+        """Resample single test samples, their clusters, or both pairs and the members of the pairs."""
+        targets, members = outputs.targets, outputs.members
+        make = functools.partial(Resampler, *targets.shape, num_resamples=self.num_resamples, seed=self.seed)
+        self.by_member: Resampler | None = None
+        if members is None or members.min() == members.max():  # one cluster alone says nothing about others
+            self.resampler = make()
+            return
+        self.unit = str(outputs.run.config.get("unit") or "group")
+        if members.shape[1] == 1:
+            self.resampler = make(clusters=members[:, 0])
+        else:
+            members = numbered(members)
+            self.resampler = make(clusters=pair_numbers(members))
+            self.by_member = make(clusters=members, strata=common_labels(members, targets))
+
+    def _pair(
+        self, method: str, measured: dict[Decision, _Measured], reference: dict[Decision, _Measured]
+    ) -> None:
+        is_baseline = method == self.experiment.baseline
+        for decision, other in _REFERENCES:
+            if decision not in measured or other not in reference:
+                continue
+            if is_baseline and (decision == "default" or other != "default"):
+                continue
+            one, two = measured[decision], reference[other]
+            point = self._summary(one.report) - self._summary(two.report)
+            moved, by_member = _moved(one, two, self._resampled)
+            moved = torch.where(moved.isnan(), point, moved)
+            if by_member is not None:
+                by_member = torch.where(by_member.isnan(), point, by_member)
+            self.pairs[method, decision, other].add(point, moved, by_member=by_member)
+        if not is_baseline and reference:
+            one, two = measured["default"], reference["default"]
+            point = one.report.per_class[self.class_metric] - two.report.per_class[self.class_metric]
+            moved, by_member = _moved(one, two, lambda resamples: resamples.classes)
+            self.class_pairs[method].add(point, moved, by_member=by_member)
+
+    @property
+    def class_metric(self) -> str:
+        return "recall" if self.experiment.single_label else "f1"
+
+    def _summary(self, report: Report) -> Tensor:
+        return torch.tensor([report.summary[name] for name in self.metrics], dtype=torch.float64)
+
+    def _resampled(self, resamples: Resamples) -> Tensor:
+        return torch.stack([resamples.summary[name] for name in self.metrics], dim=1)  # (B, K)
+
+    def comparison(self) -> Comparison:
+        """The comparison of all that was added."""
+        assert self.targets is not None
+        experiment = self.experiment
+        methods = tuple(
+            MethodRuns(name, next(iter(by_seed.values())).config["method"], tuple(by_seed))
+            for name, by_seed in experiment.runs.items()
+        )
+        return Comparison(
+            data=Path(experiment.config["data"]).name,  # what goes to others names no folders
+            single_label=experiment.single_label,
+            budget=float(experiment.config["budget"]),
+            num_test=len(self.targets),
+            classes=tuple(experiment.classes),
+            train_positives=tuple(experiment.train_positives),
+            test_positives=tuple((self.targets == 1).sum(dim=0).tolist()),
+            methods=methods,
+            rows=tuple(self._rows()),
+            differences=tuple(self._differences()),
+            class_values={
+                name: {metric: self._class_means(name, metric) for metric in _CLASS_METRICS}
+                for name in experiment.methods
+            },
+            class_gains=tuple(self._class_gains()),
+            resamples=self.num_resamples,
+            seed=self.seed,
+            unit=self.unit,
+        )
+
+    def _rows(self) -> list[Row]:
+        found = []
+        for method in self.experiment.methods:
+            for decision in self.decisions:
+                reports = self.reports.get((method, decision), [])
+                for metric in reports[0].summary if reports else ():
+                    values = torch.tensor([report.summary[metric] for report in reports], dtype=torch.float64)
+                    std = float(values.std()) if len(values) > 1 else math.nan
+                    found.append(Row(method, decision, metric, float(values.mean()), std, len(values)))
+        return found
+
+    def _differences(self) -> list[Difference]:
+        found = []
+        for (method, decision, reference), pairs in self.pairs.items():
+            low, high = self._interval(pairs)
+            columns = zip(self.metrics, pairs.mean.tolist(), low.tolist(), high.tolist(), strict=True)
+            for metric, mean, lower, upper in columns:
+                found.append(
+                    Difference(method, decision, reference, metric, mean, lower, upper, n=len(pairs))
+                )
+        return found
+
+    def _interval(self, pairs: PairedDifferences) -> tuple[Tensor, Tensor]:
+        """The interval within −1 and 1, which no difference of two shares can leave."""
+        # A generator for each, so that an interval does not depend on what else is compared.
+        low, high = pairs.interval(generator=torch.Generator().manual_seed(self.seed))
+        return low.clamp(min=-1.0), high.clamp(max=1.0)
+
+    def _class_means(self, method: str, metric: str) -> tuple[float, ...]:
+        reports = self.reports[method, "default"]
+        means = torch.stack([report.per_class[metric].to(torch.float64) for report in reports]).mean(dim=0)
+        return tuple(round(value, 6) for value in means.tolist())
+
+    def _class_gains(self) -> list[ClassGain]:
+        experiment = self.experiment
+        found = []
+        for method, pairs in self.class_pairs.items():
+            low, high = self._interval(pairs)
+            baseline = self._class_means(experiment.baseline, self.class_metric)
+            values = self._class_means(method, self.class_metric)
+            ends = zip(pairs.mean.tolist(), low.tolist(), high.tolist(), strict=True)
+            for index, (difference, lower, upper) in enumerate(ends):
+                found.append(
+                    ClassGain(
+                        method,
+                        index,
+                        experiment.classes[index],
+                        experiment.train_positives[index],
+                        baseline[index],
+                        values[index],
+                        *(round(value, 6) for value in (difference, lower, upper)),
+                    )
+                )
+        return found

@@ -1,0 +1,176 @@
+"""Finished runs put in order, by method and seed, and refused where they do not belong in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tailmask._util.messages import UserError, listing, nearest
+from tailmask.methods import parse
+from tailmask.runs.reader import Run
+
+__all__ = ["Experiment", "arrange"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Runs of several methods on the same data with the same recipe: `runs[method][seed]`.
+
+    The baseline comes first, the other methods in the order in which they were given.
+    """
+
+    runs: Mapping[str, Mapping[int, Run]]
+    baseline: str
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Configuration of the first run; all but the method, the seed and the place is that of all runs."""
+        return next(iter(self)).config
+
+    @property
+    def methods(self) -> list[str]:
+        """Names of the methods, the baseline first."""
+        return list(self.runs)
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes."""
+        return [str(name) for name in self.config["classes"]]
+
+    @property
+    def single_label(self) -> bool:
+        """Whether each sample has one label, so that errors are what is measured."""
+        return bool(self.config["single_label"])
+
+    @property
+    def train_positives(self) -> list[int]:
+        """Positive training samples of each class."""
+        return [int(number) for number in self.config["train_counts"][1]]
+
+    def __iter__(self) -> Iterator[Run]:
+        return (run for by_seed in self.runs.values() for run in by_seed.values())
+
+
+def arrange(runs: Sequence[Run], *, baseline: str | None = None) -> Experiment:
+    """The runs by method and seed; raises a `UserError` where they cannot be compared.
+
+    Runs are called by the method that was asked for. Where one name stands for several sets of options, as
+    after `--set method.plm.rate=0.1`, they are called by the method in full. `baseline` is `bce` where it is
+    among them, else the first method that does not mask, else the first.
+    """
+    if not runs:
+        raise UserError("there is no run to compare: name run folders")
+    for run in runs:
+        _check_complete(run)
+    for run in runs[1:]:
+        _check_same_setting(runs[0], run)
+    ordered: dict[str, dict[int, Run]] = {}
+    for run, label in zip(runs, _labels(runs), strict=True):
+        by_seed, seed = ordered.setdefault(label, {}), run.config["seed"]
+        if seed in by_seed:
+            raise UserError(
+                f"{by_seed[seed].folder} and {run.folder} are both {label} with seed {seed}: name one of them"
+            )
+        by_seed[seed] = run
+    first = _choose_baseline(list(ordered), baseline)
+    methods = [first, *(method for method in ordered if method != first)]
+    return Experiment({name: dict(sorted(ordered[name].items())) for name in methods}, first)
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "name": str,
+    "method": str,
+    "seed": int,
+    "budget": (int, float),
+    "recipe": dict,
+    "determines": dict,
+    "data": str,
+    "classes": list,
+    "single_label": bool,
+    "train_counts": list,
+}
+
+
+def _check_complete(run: Run) -> None:
+    config = run.config
+    for name, kind in _KINDS.items():
+        if not isinstance(config.get(name), kind) or not _holds(name, config):
+            raise UserError(f"{run.folder}/run.json has no valid {name!r}: was it written by tailmask?")
+    if not run.is_complete:
+        raise UserError(
+            f"{run.folder} is not complete: finish it with the `tailmask train` command that began it, "
+            "which resumes after the last finished epoch"
+        )
+
+
+def _holds(name: str, config: dict[str, Any]) -> bool:
+    """Whether a field of the right kind has what is read of it later."""
+    value = config[name]
+    if name == "recipe":
+        return isinstance(value.get("schedule"), dict) and isinstance(value.get("evaluation"), dict)
+    if name == "train_counts":
+        rows = [row for row in value if isinstance(row, list) and len(row) == len(config["classes"])]
+        return len(rows) == len(value) == 2 and all(_is_count(number) for row in rows for number in row)
+    return name != "classes" or all(isinstance(each, str) for each in value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63  # what a tensor holds
+
+
+def _setting(run: Run) -> dict[str, Any]:
+    """What must be equal in one table, flat: the data, the recipe, the budget and the arithmetic."""
+    config = run.config
+    determines = {k: v for k, v in config["determines"].items() if k not in ("method", "seed")}
+    return dict(_flat({"budget": config["budget"], **determines, "classes": config["classes"]}))
+
+
+def _check_same_setting(first: Run, run: Run) -> None:
+    one, other = _setting(first), _setting(run)
+    differing = [name for name in one | other if one.get(name) != other.get(name)]
+    if not differing:
+        return
+    names = first.config["data"], run.config["data"]
+    if names[0] != names[1] and any(name.startswith("data.") for name in differing):
+        values = [f"the data ({names[0]} and {names[1]})"]
+    else:
+        # A budget changes the schedule as well: naming the cause is enough.
+        shown = ["budget"] if "budget" in differing else differing
+        values = [f"{name} ({_short(one.get(name))} and {_short(other.get(name))})" for name in shown]
+    raise UserError(
+        f"{first.folder} and {run.folder} cannot stand in one table: "
+        f"they differ in {listing(values, limit=3)}; report them separately"
+    )
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, part in value.items():
+        if isinstance(part, Mapping):
+            yield from _flat(part, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", part
+
+
+def _labels(runs: Sequence[Run]) -> list[str]:
+    full: dict[str, set[str]] = {}
+    for run in runs:
+        full.setdefault(run.config["name"], set()).add(run.config["method"])
+    return [
+        run.config["name"] if len(full[run.config["name"]]) == 1 else run.config["method"] for run in runs
+    ]
+
+
+def _choose_baseline(methods: list[str], asked: str | None) -> str:
+    if asked is not None:
+        if asked not in methods:
+            raise UserError(f"there is no run of the baseline {asked!r}: {nearest(asked, methods)}")
+        return asked
+    if "bce" in methods:
+        return "bce"
+    return next((name for name in methods if parse(name).masking is None), methods[0])
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"

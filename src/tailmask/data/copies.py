@@ -1,0 +1,112 @@
+"""Rows with the same features, found by a hash of each row.
+
+A row whose copy stands in training says little about new data, so copies belong in one part of a split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailmask._util.messages import require
+
+if TYPE_CHECKING:
+    import polars as pl
+    from scipy.sparse import csr_array
+
+__all__ = ["are_coarse", "copy_groups", "frame_keys", "num_copies", "row_keys"]
+
+# Fewer different rows than this, or than this share of all rows, are no copies: the features are coarse,
+# and rows have the same ones by chance.
+LEAST_DIFFERENT, LEAST_SHARE = 50, 0.2
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_STEP = 2**18  # numbers that are hashed at a time, few enough for the processor's cache
+
+
+def row_keys(values: NDArray[Any] | csr_array) -> NDArray[np.uint64]:
+    """A hash of each row (N, F), the same for the same numbers, dense or CSR; a missing value equals another.
+
+    >>> keys = row_keys(np.array([[0.0, 2.0], [np.nan, 1.0], [-0.0, 2.0], [np.nan, 1.0], [2.0, 0.0]]))
+    >>> copy_groups(keys).tolist()
+    [0, 1, 0, 1, 4]
+    """
+    number, width = values.shape
+    weights = _mixed(np.arange(1, width + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
+    numbers = number * width if isinstance(values, np.ndarray) else len(values.data)
+    step = max(1, _STEP * number // max(numbers, 1))
+    keys = np.zeros(number, dtype=np.uint64)
+    for start in range(0, number, step):
+        piece = values[start : start + step]
+        if isinstance(piece, np.ndarray):
+            keys[start : start + step] = _mixed(_bits(piece)) @ weights
+        else:
+            sums = np.zeros(len(piece.data) + 1, dtype=np.uint64)
+            np.cumsum(_mixed(_bits(piece.data)) * weights[piece.indices], out=sums[1:])
+            keys[start : start + step] = np.diff(sums[piece.indptr])
+    return keys
+
+
+def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Numbers as the bits of float64, with one zero and one NaN; zero has no bits."""
+    numbers = values.astype(np.float64, order="C") + 0.0  # turns −0 into 0
+    numbers[np.isnan(numbers)] = np.nan
+    return numbers.view(np.uint64)
+
+
+def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Bits spread over the whole word, one to one; zero stays zero."""
+    for shift in (32, 29):
+        bits = (bits ^ (bits >> np.uint64(shift))) * _ODD
+    return bits ^ (bits >> np.uint64(32))
+
+
+def frame_keys(frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.uint64]:
+    """A hash of each row of a table, over some of its columns; 1 and 1.0 are the same.
+
+    >>> import polars
+    >>> frame = polars.DataFrame({"x": [1, None, 1], "k": ["a", "b", "a"], "other": [1, 2, 3]})
+    >>> copy_groups(frame_keys(frame, ["x", "k"])).tolist()
+    [0, 1, 0]
+    """
+    polars = require("polars", extra="tables")
+    kinds = {name: frame.schema[name] for name in names}
+    columns = [
+        polars.col(name).cast(polars.Float64).fill_nan(None)
+        if kind.is_numeric() or kind == polars.Boolean
+        else polars.col(name).cast(polars.String)
+        for name, kind in kinds.items()
+        if not (kind.is_nested() or kind in (polars.Object, polars.Duration))
+    ]
+    if not columns:
+        return np.arange(frame.height, dtype=np.uint64)
+    keys: NDArray[np.uint64] = frame.select(columns).hash_rows().to_numpy()
+    return keys
+
+
+def copy_groups(keys: NDArray[Any]) -> NDArray[np.int64]:
+    """For each row the number of the first row with the same key: copies have the same number."""
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    groups: NDArray[np.int64] = first[inverse]
+    return groups
+
+
+def num_copies(groups: NDArray[np.int64]) -> int:
+    """How many rows come after another one like them, from what `copy_groups` returns.
+
+    >>> num_copies(copy_groups(np.array([4, 7, 4, 4])))
+    2
+    """
+    return int((groups != np.arange(len(groups))).sum())
+
+
+def are_coarse(groups: NDArray[np.int64]) -> bool:
+    """Whether so few rows differ that they have the same features by chance, not as copies.
+
+    >>> are_coarse(copy_groups(np.arange(300) // 3)), are_coarse(copy_groups(np.arange(300) % 27))
+    (False, True)
+    """
+    return len(groups) - num_copies(groups) < max(LEAST_DIFFERENT, LEAST_SHARE * len(groups))

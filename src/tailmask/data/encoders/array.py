@@ -1,0 +1,206 @@
+"""Rows of numbers: standardised where they are dense, scaled where they are sparse."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tailmask._util.messages import UserError
+from tailmask.data.copies import row_keys
+from tailmask.data.encoders.encoder import Encoder
+from tailmask.data.encoders.scales import column_scales
+from tailmask.data.giveaway_features import Features, give_away_notes, sampled
+from tailmask.data.options import DataOptions
+from tailmask.data.readers.npz import AS_IN_TRAINING, Npz
+from tailmask.data.readers.table.label_columns import Labels
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["ArrayEncoder", "ArrayRows"]
+
+# The scale of a feature that is empty in training: it makes 0 of any number, as of a missing one.
+_NEVER_SEEN = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Features (N, F) as they were read: a NumPy array, NaN where a value is missing, or CSR."""
+
+    values: NDArray[Any] | csr_array
+    key: str = "X"  # what they are called in an .npz file
+    names: tuple[str, ...] | None = None  # what the features are called in an ARFF file
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    def keys(self, like: object = None) -> NDArray[np.uint64]:
+        """One value a row, the same for rows with the same features."""
+        return row_keys(self.values)
+
+    def fit(self, index: NDArray[np.int64], options: DataOptions) -> ArrayEncoder:
+        """The encoder with the statistics of the rows in `index`."""
+        if isinstance(self.values, np.ndarray):
+            mean, scale = _moments(self.values, index)
+        else:
+            largest = abs(self.values[index]).nanmax(axis=0)
+            sizes = np.asarray(largest.toarray(), dtype=np.float64).reshape(-1)
+            mean, scale = None, np.where(sizes > 0, sizes, 1.0)
+        for each in (mean, scale):
+            if each is not None:
+                _check_size(each, self.names)
+        return ArrayEncoder(self.values.shape[1], mean, scale, key=self.key, names=self.names)
+
+    def encode(
+        self, encoder: ArrayEncoder, index: NDArray[np.int64], *, training: bool = False
+    ) -> Tensor | csr_array:
+        """The inputs of the rows in `index`; they are the same in training."""
+        if self.names != encoder.names:
+            raise UserError("the training and the test file must have the same features in the same order")
+        return encoder.encode(self.values[index])
+
+    def notes(self, encoder: ArrayEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
+        """How many values are missing, and which features tell a label by themselves."""
+        values = self.values if isinstance(self.values, np.ndarray) else self.values.data
+        missing = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
+        stand_in = "zero" if encoder.mean is None else "the mean of their feature"
+        notes = [f"{missing} values are missing and taken as {stand_in}"] if missing else []
+        dense = isinstance(self.values, np.ndarray)
+        rows = sampled(index, self.values.shape[1] if dense else 1)
+        names = self.names or tuple(f"feature {number}" for number in range(self.values.shape[1]))
+        features = self.values[rows].astype(np.float64) if dense else self.values[rows]
+        return [*notes, *give_away_notes(Features(names, features), labels.take(rows), labels.classes)]
+
+
+def _check_size(values: NDArray[Any], names: tuple[str, ...] | None = None) -> None:
+    """An error for numbers that went beyond float32, with the feature's name where there are names."""
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    which = f" of {names[int(np.argwhere(~finite)[0, -1])]!r}" if names else ""
+    raise UserError(f"numbers{which} are too large to learn from: scale them, or leave them out")
+
+
+def _moments(
+    values: NDArray[Any], index: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and scale of each feature over its known values, from a few rows at a time."""
+    step = max(1, 2**22 // max(values.shape[1], 1))
+    pieces = [index[start : start + step] for start in range(0, len(index), step)]
+    count, total, squares = (np.zeros(values.shape[1]) for _ in range(3))
+    low, high = (np.full(values.shape[1], end) for end in (np.inf, -np.inf))
+    for piece in pieces:
+        rows = values[piece]
+        count += (~np.isnan(rows)).sum(axis=0)
+        total += np.nansum(rows, axis=0, dtype=np.float64)
+        low = np.fmin(low, np.fmin.reduce(rows, axis=0))
+        high = np.fmax(high, np.fmax.reduce(rows, axis=0))
+    mean = total / np.maximum(count, 1)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large is told by the result
+        for piece in pieces:
+            squares += np.nansum(np.square(values[piece] - mean), axis=0)
+    low, high = (np.where(count > 0, end, 0.0) for end in (low, high))
+    scale = column_scales(np.sqrt(squares / np.maximum(count, 1)), low, high)
+    return mean, np.where(count > 0, scale, _NEVER_SEEN)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayEncoder(Encoder):
+    """Features less their mean over their deviation; where they are sparse, over their largest size.
+
+    Dividing by the largest size keeps zeros zero and words that are there or not there as they are. A missing
+    value becomes the mean, or zero where features are sparse.
+    """
+
+    num_features: int
+    mean: NDArray[np.float64] | None  # None where the features are sparse
+    scale: NDArray[np.float64]
+    key: str = "X"
+    names: tuple[str, ...] | None = None
+
+    kind = "arrays"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One number a feature."""
+        return (self.num_features,)
+
+    def encode(self, values: NDArray[Any] | csr_array) -> Tensor | csr_array:
+        """Inputs in float32: CSR where values and training rows are both sparse, else dense.
+
+        The same numbers give the same inputs, whether they come dense or as CSR.
+        """
+        if values.ndim != 2 or values.shape[1] != self.num_features:
+            raise UserError(f"inputs must have {self.num_features} features a row, got shape {values.shape}")
+        if not isinstance(values, np.ndarray) and self.mean is None:
+            with np.errstate(over="ignore"):
+                scaled = values.multiply(1.0 / self.scale[None]).tocsr().astype(np.float32)
+            scaled.data[np.isnan(scaled.data)] = 0.0
+            _check_size(scaled.data)
+            return scaled
+        standard = np.empty(values.shape, dtype=np.float32)
+        step = max(1, 2**22 // max(self.num_features, 1))
+        for start in range(0, len(standard), step):  # in pieces: float64 in between, but never of all rows
+            rows, piece = values[start : start + step], standard[start : start + step]
+            dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+            with np.errstate(over="ignore"):
+                if self.mean is None:
+                    piece[:] = dense * (1.0 / self.scale)
+                else:
+                    piece[:] = (dense - self.mean) / self.scale
+            piece[np.isnan(piece)] = 0.0
+            _check_size(piece, self.names)
+        return torch.from_numpy(standard)
+
+    def to_json(self) -> dict[str, Any]:
+        """The means, scales and names of the features, and the name of their array."""
+        return {
+            "kind": self.kind,
+            "num_features": self.num_features,
+            "mean": None if self.mean is None else self.mean.tolist(),
+            "scale": self.scale.tolist(),
+            "key": self.key,
+            "names": None if self.names is None else list(self.names),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ArrayEncoder:
+        """What `to_json` described; `Encoder.from_json` calls this for the kind `arrays`."""
+        mean, names, num_features = value["mean"], value["names"], operator.index(value["num_features"])
+        moments = [np.array(each, dtype=np.float64) for each in (mean, value["scale"]) if each is not None]
+        if any(each.shape != (num_features,) or not np.isfinite(each).all() for each in moments):
+            raise ValueError(f"mean and scale must be {num_features} numbers")
+        return cls(
+            num_features=num_features,
+            mean=None if mean is None else moments[0],
+            scale=moments[-1],
+            key=str(value["key"]),
+            names=None if names is None else tuple(str(name) for name in names),
+        )
+
+    def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
+        """Inputs (B, F) of an .npz or ARFF file."""
+        for values in self._pieces(path, batch_size):
+            encoded = self.encode(values)
+            yield encoded if isinstance(encoded, Tensor) else torch.from_numpy(encoded.toarray())
+
+    def _pieces(self, path: Path, batch_size: int) -> Iterator[NDArray[Any] | csr_array]:
+        if path.suffix.lower() == ".npz":
+            file = Npz(path)
+            file.require(self.key, AS_IN_TRAINING)
+            rows = file.csr_rows if file.is_csr(self.key) else file.rows
+            yield from rows(self.key, batch_size)
+        elif path.suffix.lower() == ".arff":
+            from tailmask.data.readers.arff_features import arff_batches
+
+            yield from arff_batches(path, self.names or (), batch_size)
+        else:
+            raise UserError(f"{path} must be an .npz or .arff file, as the model was trained on one")

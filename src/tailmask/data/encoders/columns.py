@@ -1,0 +1,42 @@
+"""Rules that columns of all kinds share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = [
+    "CONSTANT",
+    "EMPTY_IN_TRAINING",
+    "IDENTIFIER",
+    "NO_VALUE_TWICE",
+    "Form",
+    "is_frequent",
+    "least_count",
+]
+
+# scaled: for linear models and networks. raw: for trees and boosting.
+Form = Literal["scaled", "raw"]
+
+# Reasons for leaving a column out.
+CONSTANT = "it is the same in all training rows"
+EMPTY_IN_TRAINING = "all of its cells in training are empty"
+IDENTIFIER = "it looks like an ID, with another value in every row (to learn from it, name it in --features)"
+NO_VALUE_TWICE = "no value of it occurs twice"
+
+
+def least_count(rows: int) -> int:
+    """The least number of rows that a category or an indicator must have: 2 in small tables, 5 in others.
+
+    >>> least_count(50), least_count(10_000)
+    (2, 5)
+    """
+    return min(5, max(2, rows // 200))
+
+
+def is_frequent(count: int, rows: int) -> bool:
+    """Whether so many rows are worth an input of their own: 0.5 % of the rows, and some more in small tables.
+
+    >>> is_frequent(3, 100), is_frequent(4, 10_000)
+    (True, False)
+    """
+    return count >= max(least_count(rows), rows / 200) and rows - count >= least_count(rows)

@@ -1,0 +1,60 @@
+"""How raw files become inputs: fitted in training, kept as JSON, and used again on new files."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from tailmask._util.messages import UserError
+
+__all__ = ["Encoder"]
+
+_KINDS = {
+    "arrays": "tailmask.data.encoders.array:ArrayEncoder",
+    "images": "tailmask.data.encoders.image:ImageEncoder",
+    "table": "tailmask.data.encoders.standard_table:StandardTableEncoder",
+    "table-2": "tailmask.data.encoders.table:TableEncoder",
+}
+
+
+class Encoder(ABC):
+    """Turns raw input into what a model takes, in the way that was fitted on the training split."""
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample, as the model gets it."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Everything that `from_json` needs, as plain JSON values."""
+
+    @abstractmethod
+    def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
+        """Inputs (B, …) in float32 of the unlabelled samples in a file, read piece by piece."""
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Encoder:
+        """The encoder that `to_json` described, by the class for its kind."""
+        kind = value.get("kind")
+        if not isinstance(kind, str) or kind not in _KINDS:
+            raise UserError(f"an encoder of kind {kind!r} is not known to this version of tailmask")
+        module, _, name = _KINDS[kind].partition(":")
+        try:
+            encoder: Encoder = getattr(importlib.import_module(module), name).from_json(value)
+            sizes = [operator.index(size) for size in encoder.shape]
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise UserError(
+                f"an encoder of kind {kind!r} is not whole ({type(error).__name__}: {error})"
+            ) from error
+        if any(isinstance(size, bool) or size < 0 for size in sizes):
+            raise UserError(f"an encoder of kind {kind!r} cannot have the shape {encoder.shape}")
+        return encoder

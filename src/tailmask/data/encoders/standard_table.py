@@ -1,0 +1,213 @@
+"""Tables in the encoding `standard-1`: numbers standardised, categories one-hot, texts as hashed counts.
+
+Published results were made with it. Models that were saved before `table-2` hold it, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tailmask._util.messages import UserError, require
+from tailmask.data.encoders.encoder import Encoder
+from tailmask.data.encoders.scales import column_scales
+from tailmask.data.readers.table.frames import TABLES, frame_pieces, is_table
+
+if TYPE_CHECKING:
+    import polars as pl
+    from scipy.sparse import csr_array
+
+__all__ = ["Column", "StandardTableEncoder", "fit_standard_encoder"]
+
+Kind = Literal["number", "boolean", "category"]
+
+# Categories are those that the training split has at least twice, and at most this many of a column.
+MAX_CATEGORIES = 1000
+
+# Words share this many inputs if nobody says otherwise.
+TEXT_BUCKETS = 2**14
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column becomes inputs: a number one, a category one for each of its values."""
+
+    name: str
+    kind: Kind
+    mean: float = 0.0
+    scale: float = 1.0
+    values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"the column {self.name!r} cannot be of kind {self.kind!r}")
+        if not (math.isfinite(self.mean) and 0 < self.scale < math.inf):
+            raise UserError(
+                f"the column {self.name!r} has numbers that are too large: leave such cells empty"
+            )
+
+    @property
+    def width(self) -> int:
+        """Number of inputs that the column becomes."""
+        return len(self.values) if self.kind == "category" else 1
+
+
+@dataclass(frozen=True)
+class StandardTableEncoder(Encoder):
+    """Columns of a table, in the way that was fitted on the training split.
+
+    Numbers get mean 0 and deviation 1, and a missing one becomes the mean. A category that training did not
+    see is all zeros. Numbers come first, categories next, and then the words of the text columns, which share
+    `text_buckets` inputs by their hash, their counts scaled to length 1.
+    """
+
+    columns: tuple[Column, ...]
+    text: tuple[str, ...] = ()
+    text_buckets: int = 0
+    header: bool = True
+
+    kind = "table"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers, categories and words, one input after the other."""
+        return (sum(column.width for column in self.columns) + (self.text_buckets if self.text else 0),)
+
+    def to_json(self) -> dict[str, Any]:
+        """The columns that are used, each with its moments or categories, and how texts are hashed."""
+        return {"kind": self.kind, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> StandardTableEncoder:
+        """What `to_json` described; `Encoder.from_json` calls this for the kind `table`."""
+        columns = [
+            Column(
+                name=str(column["name"]),
+                kind=column["kind"],
+                mean=float(column["mean"]),
+                scale=float(column["scale"]),
+                values=tuple(str(each) for each in column["values"]),
+            )
+            for column in value["columns"]
+        ]
+        used = tuple(column for column in columns if column.width)  # models of old list others, too
+        text = tuple(str(name) for name in value["text"])
+        return cls(used, text, int(value["text_buckets"]), bool(value["header"]))
+
+    def encode(self, frame: pl.DataFrame) -> Tensor | csr_array:
+        """Inputs (N, F) in float32: numbers, categories, words; CSR where most of them are zero."""
+        numbers = self._numbers(frame)
+        categories = [(column.width, _codes(column, frame[column.name])) for column in self._categories]
+        filled = len(self.columns) / max(self.shape[0], 1)  # each column sets one input of a row
+        if self.text or (self.shape[0] > 64 and filled < 0.25):
+            sparse = require("scipy.sparse", extra="cli")
+            blocks = [sparse.csr_array(numbers), *(_one_hot(width, codes) for width, codes in categories)]
+            if self.text:
+                blocks.append(_hashed(frame, self.text, self.text_buckets))
+            return sparse.hstack(blocks, format="csr", dtype=np.float32)
+        inputs = np.zeros((frame.height, self.shape[0]), dtype=np.float32)
+        start = numbers.shape[1]
+        inputs[:, :start] = numbers
+        for width, codes in categories:
+            known = np.flatnonzero(codes >= 0)
+            inputs[known, start + codes[known]] = 1.0
+            start += width
+        return torch.from_numpy(inputs)
+
+    @property
+    def _categories(self) -> list[Column]:
+        return [column for column in self.columns if column.kind == "category"]
+
+    def _numbers(self, frame: pl.DataFrame) -> NDArray[np.float32]:
+        polars = require("polars", extra="tables")
+        columns = [column for column in self.columns if column.kind != "category"]
+        if not columns:
+            return np.zeros((frame.height, 0), dtype=np.float32)
+        mean, scale = np.array([(column.mean, column.scale) for column in columns]).T
+        names = [column.name for column in columns]
+        values = frame.select(polars.col(names).cast(polars.Float64)).to_numpy()  # NaN where a cell is empty
+        with np.errstate(over="ignore"):
+            standard: NDArray[np.float32] = np.nan_to_num((values - mean) / scale, nan=0.0).astype(np.float32)
+        if not np.isfinite(standard).all():
+            wrong = names[np.flatnonzero(~np.isfinite(standard).all(axis=0))[0]]
+            raise UserError(f"the column {wrong!r} has numbers that are too large: leave such cells empty")
+        return standard
+
+    def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
+        """Inputs (B, F) of a table with the columns of the training file; others are passed over."""
+        polars = require("polars", extra="tables")
+        if not is_table(path):
+            raise UserError(f"{path} must be a table ({', '.join(TABLES)}), as the model was trained on one")
+        types = {"number": polars.Float64, "boolean": polars.Boolean, "category": polars.String}
+        wanted = {column.name: types[column.kind] for column in self.columns}
+        wanted |= dict.fromkeys(self.text, polars.String)
+        pieces = frame_pieces(path, batch_size, columns=list(wanted), types=wanted, header=self.header)
+        for frame in pieces:
+            encoded = self.encode(frame)
+            yield encoded if isinstance(encoded, Tensor) else torch.from_numpy(encoded.toarray())
+
+
+def fit_standard_encoder(
+    frame: pl.DataFrame, text: Sequence[str], buckets: int | None, *, header: bool = True
+) -> StandardTableEncoder:
+    """The encoder with the statistics of a table's rows; columns that say nothing are not in it."""
+    filled = [name for name in frame.columns if name not in text and frame[name].count()]
+    columns = [column for name in filled if (column := _fit_column(frame[name])).width]
+    columns.sort(key=lambda column: column.kind == "category")  # numbers first, otherwise as they stand
+    buckets = TEXT_BUCKETS if buckets is None else buckets
+    return StandardTableEncoder(tuple(columns), tuple(text), buckets, header)
+
+
+def _fit_column(series: pl.Series) -> Column:
+    """How a column becomes inputs, from its values in the training split, of which it must have some."""
+    kind = series.dtype
+    if kind.is_numeric() or kind.base_type().__name__ == "Boolean":
+        numbers = series.cast(require("polars", extra="tables").Float64).drop_nulls().to_numpy()
+        numbers = numbers[~np.isnan(numbers)]
+        if np.isinf(numbers).any():
+            raise UserError(f"the column {series.name!r} has infinite numbers: leave such cells empty")
+        with np.errstate(over="ignore"):  # what is too large is told by the result
+            mean, deviation = float(numbers.mean()), float(numbers.std())
+        scale = float(column_scales(deviation, numbers.min(), numbers.max()))
+        return Column(series.name, "number" if kind.is_numeric() else "boolean", mean, scale)
+    if kind.base_type().__name__ not in ("String", "Categorical", "Enum", "Null"):
+        raise UserError(
+            f"the column {series.name!r} holds values of the type {kind.base_type().__name__}, neither "
+            f"numbers nor text: leave it out with --drop {series.name!r}"
+        )
+    text = series.cast(require("polars", extra="tables").String)
+    counts = text.drop_nulls().value_counts().rows()
+    common = sorted((-number, value) for value, number in counts if number > 1)[:MAX_CATEGORIES]
+    return Column(series.name, "category", values=tuple(sorted(value for _, value in common)))
+
+
+def _codes(column: Column, series: pl.Series) -> NDArray[np.int64]:
+    """Which of the column's values each row has, −1 for none of them."""
+    polars = require("polars", extra="tables")
+    codes = {value: number for number, value in enumerate(column.values)}
+    text = series.cast(polars.String)
+    numbers: NDArray[np.int64] = text.replace_strict(codes, default=-1, return_dtype=polars.Int64).to_numpy()
+    return numbers
+
+
+def _one_hot(width: int, codes: NDArray[np.int64]) -> csr_array:
+    known = np.flatnonzero(codes >= 0)
+    places = (np.ones(len(known), dtype=np.float32), (known, codes[known]))
+    return require("scipy.sparse", extra="cli").csr_array(places, shape=(len(codes), width))
+
+
+def _hashed(frame: pl.DataFrame, columns: Sequence[str], buckets: int) -> csr_array:
+    polars = require("polars", extra="tables")
+    vectorizer = require("sklearn.feature_extraction.text", extra="cli").HashingVectorizer(
+        n_features=buckets, alternate_sign=False, dtype=np.float32
+    )
+    texts = frame.select(polars.concat_str(columns, separator=" ", ignore_nulls=True)).to_series()
+    return require("scipy.sparse", extra="cli").csr_array(vectorizer.transform(texts.to_list()))

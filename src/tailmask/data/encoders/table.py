@@ -1,0 +1,244 @@
+"""Tables as inputs, each column in the way that suits it and the learner."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tailmask._util.messages import UserError, require
+from tailmask.data.encoders.categories import CategoryColumn, fit_category
+from tailmask.data.encoders.columns import EMPTY_IN_TRAINING, IDENTIFIER, Form
+from tailmask.data.encoders.dates import DateColumn, fit_date
+from tailmask.data.encoders.encoder import Encoder
+from tailmask.data.encoders.numbers import NumberColumn, Scale, fit_number
+from tailmask.data.encoders.text import Analyzer, HashedTextColumn, TextColumn, fit_text
+from tailmask.data.readers.table.frames import TABLES, frame_pieces, is_table
+
+if TYPE_CHECKING:
+    import polars as pl
+    from scipy.sparse import csr_array
+
+__all__ = ["TableColumn", "TableEncoder", "fit_table_encoder"]
+
+TableColumn: TypeAlias = NumberColumn | DateColumn | CategoryColumn | TextColumn | HashedTextColumn
+
+# In fewer rows than this, that all numbers differ says nothing of a column.
+LEAST_ROWS = 10
+
+_IDENTIFIER = re.compile(r"(^|[\W_])(?i:id|key|index|number|nr|no|row|uuid)\W*$|[a-z]I[dD]$|^$")
+_ORDER = ("number", "boolean", "date", "category", "text")
+_TEXTS = ("String", "Categorical", "Enum", "Null", "Date", "Datetime", "Time")
+
+
+@dataclass(frozen=True)
+class TableEncoder(Encoder):
+    """Columns of a table in one of two forms, fitted on some rows.
+
+    `scaled` is for linear models and networks: numbers squashed, categories one-hot, empty cells marked,
+    texts as TF-IDF. `raw` is for trees: numbers as they are, NaN where a cell is empty, categories as codes.
+    """
+
+    form: Form
+    columns: tuple[TableColumn, ...]
+    left_out: Mapping[str, str]  # the columns that are not used, each with the reason
+    header: bool = True
+
+    kind = "table-2"
+
+    def __post_init__(self) -> None:
+        if self.form not in get_args(Form):
+            raise ValueError(f"the form must be scaled or raw, got {self.form!r}")
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the inputs, column by column."""
+        return tuple(name for column in self.columns for name in column.outputs(self.form))
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The number of inputs."""
+        return (len(self.outputs),)
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        """The columns that are texts."""
+        return tuple(column.name for column in self.columns if column.kind == "text")
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """Which inputs of the form `raw` are codes of categories."""
+        names = [
+            (isinstance(column, CategoryColumn), name)
+            for column in self.columns
+            for name in column.outputs(self.form)
+        ]
+        return tuple(place for place, (is_code, _) in enumerate(names) if is_code and self.form == "raw")
+
+    def to_json(self) -> dict[str, Any]:
+        """Each column with all that was fitted."""
+        columns = [{"kind": column.kind, **asdict(column)} for column in self.columns]
+        return {
+            "kind": self.kind,
+            "form": self.form,
+            "columns": columns,
+            "left_out": dict(self.left_out),
+            "header": self.header,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TableEncoder:
+        """What `to_json` described; `Encoder.from_json` calls this for the kind `table-2`."""
+        columns = tuple(_column_from_json(column) for column in value["columns"])
+        left_out = {str(name): str(reason) for name, reason in value["left_out"].items()}
+        return cls(value["form"], columns, left_out, bool(value["header"]))
+
+    def encode(self, frame: pl.DataFrame) -> NDArray[np.float32] | csr_array:
+        """Inputs (N, F) in float32; CSR where most of them are zero, as words are."""
+        few = len(self.columns) < 0.25 * self.shape[0]  # each column sets about one input of a row
+        if self.text or (self.form == "scaled" and self.shape[0] > 64 and few):
+            sparse = require("scipy.sparse", extra="cli")
+            blocks = [block for _, block in self._blocks(frame)]
+            dense = [block for block in blocks if isinstance(block, np.ndarray)]  # these come first
+            first = [_as_csr(np.concatenate(dense, axis=1))] if dense else []
+            return sparse.hstack([*first, *blocks[len(dense) :]], format="csr", dtype=np.float32)
+        inputs = np.zeros((frame.height, self.shape[0]), dtype=np.float32)
+        for start, block in self._blocks(frame):
+            values = block if isinstance(block, np.ndarray) else block.toarray()
+            inputs[:, start : start + values.shape[1]] = values
+        return inputs
+
+    def _blocks(self, frame: pl.DataFrame) -> Iterator[tuple[int, NDArray[np.float32] | csr_array]]:
+        start = 0
+        for column in self.columns:
+            block = column.encode(frame[column.name], self.form)
+            yield start, block
+            start += block.shape[1]
+
+    def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
+        """Inputs (B, F) of a table with the columns of the training file; others are passed over."""
+        polars = require("polars", extra="tables")
+        if not is_table(path):
+            raise UserError(f"{path} must be a table ({', '.join(TABLES)}), as the model was trained on one")
+        types = {"number": polars.Float64, "boolean": polars.Boolean}
+        wanted = {column.name: types.get(column.kind, polars.String) for column in self.columns}
+        pieces = frame_pieces(path, batch_size, columns=list(wanted), types=wanted, header=self.header)
+        for frame in pieces:
+            encoded = self.encode(frame)
+            yield torch.from_numpy(encoded if isinstance(encoded, np.ndarray) else encoded.toarray())
+
+
+def fit_table_encoder(
+    frame: pl.DataFrame,
+    *,
+    form: Form = "scaled",
+    text: Sequence[str] = (),
+    text_analyzer: Analyzer = "word",
+    text_terms: int = 20_000,
+    text_buckets: int | None = None,
+    keep: Collection[str] = (),
+    header: bool = True,
+) -> TableEncoder:
+    """The encoder of a table's columns with the statistics of its rows; all columns are features.
+
+    The columns in `text` are texts: TF-IDF, or with `text_buckets` hashed counts. Columns that say nothing
+    are left out. Columns that look like IDs are, too, unless they are in `keep` or nothing else is there.
+
+    >>> polars = require("polars", extra="tables")
+    >>> frame = polars.DataFrame({"age": [20, 30, None, 50], "day": ["2024-01-05", None, "2024-03-01", None]})
+    >>> encoder = fit_table_encoder(frame, form="raw")
+    >>> encoder.outputs
+    ('age', 'day (days)', 'day (month)')
+    >>> encoder.encode(frame).tolist()
+    [[20.0, 0.0, 1.0], [30.0, nan, nan], [nan, 56.0, 3.0], [50.0, nan, nan]]
+    """
+    fitted: dict[str, TableColumn | str] = {}
+    for series in frame:
+        if series.name in text:
+            fitted[series.name] = (
+                fit_text(series, form, analyzer=text_analyzer, max_terms=text_terms)
+                if text_buckets is None
+                else HashedTextColumn(series.name, text_buckets)
+            )
+        elif series.name not in keep and _is_identifier(series):
+            fitted[series.name] = IDENTIFIER
+        else:
+            fitted[series.name] = _fit(series, form)
+    if all(isinstance(column, str) for column in fitted.values()):
+        identifiers = [name for name, column in fitted.items() if column == IDENTIFIER]
+        fitted |= {name: _fit(frame[name], form) for name in identifiers}
+    columns = [column for column in fitted.values() if not isinstance(column, str)]
+    columns.sort(key=lambda column: _ORDER.index(column.kind))
+    left_out = {name: reason for name, reason in fitted.items() if isinstance(reason, str)}
+    return TableEncoder(form, tuple(columns), left_out, header)
+
+
+def _fit(series: pl.Series, form: Form) -> TableColumn | str:
+    kind = series.dtype.base_type().__name__
+    if series.dtype.is_numeric() or kind == "Boolean":
+        return fit_number(series)
+    if kind not in _TEXTS:
+        raise UserError(
+            f"the column {series.name!r} holds values of the type {kind}, neither numbers nor text: leave it "
+            f"out with --drop {series.name!r}"
+        )
+    if not series.count():
+        return EMPTY_IN_TRAINING
+    date = fit_date(series)
+    return fit_category(series, form) if date is None else date
+
+
+def _as_csr(dense: NDArray[np.float32]) -> csr_array:
+    """A dense block as CSR that stores its zeros, too: few are, and leaving them out takes time."""
+    rows, width = dense.shape
+    places = (dense.reshape(-1), np.tile(np.arange(width, dtype=np.int32), rows), np.arange(rows + 1) * width)
+    return require("scipy.sparse", extra="cli").csr_array(places, shape=dense.shape)
+
+
+def _is_identifier(series: pl.Series) -> bool:
+    """Whether a column of whole numbers is named like an ID, and no two rows have the same."""
+    if not series.dtype.is_numeric() or _IDENTIFIER.search(series.name) is None:
+        return False
+    known = series.drop_nulls()
+    if len(known) < LEAST_ROWS or known.n_unique() != len(known):
+        return False
+    return series.dtype.is_integer() or bool((known.cast(float) % 1 == 0).all())
+
+
+def _scale_from_json(value: Mapping[str, Any]) -> Scale:
+    ends = {name: float(value[name]) for name in ("low", "high", "center", "spread")}
+    knots, levels = (tuple(float(each) for each in value[name]) for name in ("knots", "levels"))
+    return Scale(**ends, knots=knots, levels=levels)
+
+
+def _column_from_json(value: Mapping[str, Any]) -> TableColumn:
+    name = str(value["name"])
+    match value["kind"]:
+        case "number" | "boolean" as kind:
+            return NumberColumn(name, kind, _scale_from_json(value["scale"]), bool(value["marks_empty"]))
+        case "date":
+            days = None if value["days"] is None else _scale_from_json(value["days"])
+            parts = tuple(value["parts"])
+            return DateColumn(name, bool(value["day_first"]), days, parts, bool(value["marks_empty"]))
+        case "category":
+            return CategoryColumn(
+                name,
+                tuple(str(each) for each in value["values"]),
+                buckets=int(value["buckets"]),
+                marks_rare=bool(value["marks_rare"]),
+                marks_empty=bool(value["marks_empty"]),
+            )
+        case "text" if "buckets" in value:
+            return HashedTextColumn(name, int(value["buckets"]))
+        case "text":
+            terms = tuple(str(term) for term in value["terms"])
+            return TextColumn(name, value["analyzer"], terms, tuple(float(each) for each in value["idf"]))
+    raise ValueError(f"the column {name!r} cannot be of kind {value['kind']!r}")

@@ -1,0 +1,65 @@
+"""Facts about a data set that a configuration depends on, known before anything is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tailmask._util.messages import UserError
+from tailmask.data.options import DataOptions
+
+if TYPE_CHECKING:
+    from tailmask.data.dataset import Dataset
+
+__all__ = ["DataError", "DataFacts", "load_data"]
+
+
+class DataError(UserError):
+    """The data cannot be loaded."""
+
+
+def load_data(data: str, options: DataOptions) -> Dataset:
+    """The data set; whatever is wrong with it is a `DataError`."""
+    from tailmask.data import load
+
+    try:
+        return load(data, options)
+    except UserError as error:
+        raise DataError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """Where the data come from, their classes, the shape of a sample, and which splits there are.
+
+    >>> from tailmask.data import load
+    >>> facts = DataFacts.of(load("digits"))
+    >>> facts.shape, len(facts.classes), facts.single_label
+    ((1, 12, 12), 10, False)
+    """
+
+    source: dict[str, Any]
+    classes: tuple[str, ...]
+    shape: tuple[int, ...]
+    single_label: bool
+    has_validation: bool
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> DataFacts:
+        """The facts about a data set that is loaded."""
+        return cls(
+            source=dataset.source,
+            classes=dataset.classes,
+            shape=tuple(dataset.shape),
+            single_label=dataset.single_label,
+            has_validation=dataset.validation is not None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {**vars(self), "classes": list(self.classes), "shape": list(self.shape)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> DataFacts:
+        """The facts that `to_json` wrote."""
+        return cls(**value | {"classes": tuple(value["classes"]), "shape": tuple(value["shape"])})

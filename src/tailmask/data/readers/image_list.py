@@ -1,0 +1,188 @@
+"""Lists of image files with their labels: manifests, plain text lists, and folders for prediction."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailmask._util.messages import UserError
+from tailmask.data.digests import digest
+from tailmask.data.encoders.image import ImageEncoder
+from tailmask.data.images.bit_depth import range_note
+from tailmask.data.images.on_disk import SUFFIXES, ImageFiles, check_paths, opened, packed
+from tailmask.data.options import DataOptions
+from tailmask.data.readers.table.frames import TABLES, read_frame
+from tailmask.data.readers.table.label_columns import Labels, labels_from_tags, read_classes
+
+__all__ = [
+    "MEAN",
+    "STD",
+    "FileRows",
+    "file_rows",
+    "is_list",
+    "listed_images",
+    "path_column",
+    "read_list",
+    "read_list_lines",
+]
+
+# Of ImageNet's images, as usual for photographs.
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+LARGEST_SIDE = 224
+
+# How many images of a set its digest reads as a whole.
+READ_WHOLE = 32
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Image files below a folder, and how training varies them."""
+
+    folder: Path
+    names: tuple[str, ...]
+    min_area: float | None
+    flip: bool
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def keys(self, like: object = None) -> NDArray[np.bytes_]:
+        """The path of each image: the same file is the same image, but no file is read."""
+        folder = self.folder.absolute()
+        return packed([os.path.normpath(folder / name) for name in self.names])
+
+    def fit(self, index: NDArray[np.int64], options: DataOptions) -> ImageEncoder:
+        """The encoder: the side that was asked for, else that of the first image, at most 224."""
+        side = options.image_size or _side(self.folder / self.names[index[0]])
+        return ImageEncoder(channels=3, height=side, width=side, mean=MEAN, std=STD)
+
+    def encode(
+        self, encoder: ImageEncoder, index: NDArray[np.int64], *, training: bool = False
+    ) -> ImageFiles:
+        """The images in `index`; their box and side vary in training."""
+        return ImageFiles(
+            self.folder,
+            packed([self.names[number] for number in index]),
+            encoder.shape,
+            encoder.mean,
+            encoder.std,
+            min_area=self.min_area if training else None,
+            flip=self.flip and training,
+        )
+
+    def digest(self) -> str:
+        """SHA-256 of the names and sizes of all files, and of the bytes of up to 32, spread over the list.
+
+        It tells other images apart but for a few that were changed to others of the same size: reading every
+        byte of a large set would take minutes.
+        """
+        sizes = np.array([(self.folder / name).stat().st_size for name in self.names], dtype=np.int64)
+        step = -(-len(self) // READ_WHOLE)
+        contents = [np.fromfile(self.folder / name, dtype=np.uint8) for name in self.names[::step]]
+        return digest(packed(self.names), sizes, *contents)
+
+    def notes(self, encoder: ImageEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
+        """The size that images are scaled to, and whether the first one is all but black."""
+        notes = [f"images are scaled to {encoder.height}×{encoder.width} pixels"]
+        # Of one that does not decode, the first batch tells.
+        with contextlib.suppress(UserError), opened(self.folder / self.names[0]) as image:
+            notes += filter(None, [range_note(image)])
+        return notes
+
+
+def file_rows(path: Path, names: Sequence[str], options: DataOptions) -> FileRows:
+    """The images that a manifest lists, relative to its own folder or the one that was named."""
+    folder = options.images or path.parent
+    check_paths(folder, names, path)
+    augment = options.augment or "crop"
+    return FileRows(folder, tuple(names), 0.5 if "crop" in augment else None, "flip" in augment)
+
+
+def read_list(path: Path, options: DataOptions) -> tuple[FileRows, Labels]:
+    """Images and labels from lines like `train/1.jpg 3 17` or `1.jpg, 3 17`: a path and class numbers."""
+    names, tags = read_list_lines(path)
+    for name, line in zip(names, tags, strict=True):
+        if len(set(line)) < len(line):
+            double = next(tag for tag in line if line.count(tag) > 1)
+            raise UserError(
+                f"{path} names the class {double} twice for {name}: behind an image stand the numbers or "
+                "names of its classes, such as 1.jpg 3 17, and not a 0 or 1 for each"
+            )
+    classes = None if options.classes is None else read_classes(options.classes)
+    return file_rows(path, names, options), labels_from_tags(tags, path, classes=classes)
+
+
+def read_list_lines(path: Path) -> tuple[list[str], list[list[str]]]:
+    """The paths and the labels in a plain list, which are split at spaces and commas."""
+    names, tags = [], []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not a text file ({error.reason})") from error
+    for line in lines:
+        words = re.split(r"[,\s]+", line.strip())
+        if words[0]:
+            names.append(words[0])
+            tags.append([word for word in words[1:] if word])
+    if not names:
+        raise UserError(f"{path} lists no images")
+    return names, tags
+
+
+def is_list(path: Path) -> bool:
+    """Whether a file is of a kind that can list images.
+
+    >>> is_list(Path("images.csv")), is_list(Path("image.png"))
+    (True, False)
+    """
+    return path.suffix.lower() in (".txt", *TABLES)
+
+
+def path_column(columns: Sequence[str]) -> str | None:
+    """The column that names image files: `path`, in whichever case.
+
+    >>> path_column(["Path", "cat", "dog"])
+    'Path'
+    """
+    found = [name for name in columns if name.lower() == "path"]
+    return "path" if "path" in found else next(iter(found), None)
+
+
+def listed_images(path: Path, folder: Path | None = None) -> list[Path]:
+    """The image files to predict for: those in a folder, one file, or those that a manifest or list names.
+
+    What is listed is relative to the list's own folder or the one that is named.
+    """
+    if path.is_dir():
+        files = sorted(inner for inner in path.iterdir() if inner.suffix.lower() in SUFFIXES)
+        if not files:
+            raise UserError(f"there are no images in the folder {path}")
+        return files
+    if path.suffix.lower() in SUFFIXES:
+        return [path]
+    if path.suffix.lower() == ".txt":
+        names, _ = read_list_lines(path)
+    elif path.suffix.lower() in TABLES:
+        frame = read_frame(path)
+        column = path_column(frame.columns)
+        if column is None:
+            raise UserError(f"{path} has no column 'path' that names the images")
+        names = frame[column].cast(str).fill_null("").to_list()
+    else:
+        raise UserError(f"{path} must be an image, a folder or list of images, or an .npz file with images")
+    folder = folder or path.parent
+    check_paths(folder, names, path)
+    return [folder / name for name in names]
+
+
+def _side(path: Path) -> int:
+    with opened(path) as image:
+        return int(min(*image.size, LARGEST_SIDE))

@@ -1,0 +1,130 @@
+"""Mulan's data sets: ARFF files, an XML file that names the labels, and official train and test files."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from xml.parsers import expat
+
+import numpy as np
+
+from tailmask._util.messages import UserError, listing
+from tailmask.data.encoders.array import ArrayRows
+from tailmask.data.options import DataOptions
+from tailmask.data.readers.arff import Arff, Row
+from tailmask.data.readers.arff_features import feature_names, read_features
+from tailmask.data.readers.table.frames import matching_columns
+from tailmask.data.readers.table.label_columns import Labels, check_classes, labels_from_matrix
+
+__all__ = ["official_test_file", "read_label_names", "read_mulan"]
+
+# A cell that holds neither a label nor the mark of a missing one.
+_NO_LABEL = -2
+
+_MEKA_LABELS = re.compile(r"-C\s+(-?\d{1,6})\b")
+
+
+def read_mulan(path: Path, options: DataOptions) -> tuple[ArrayRows, Labels]:
+    """Features and labels of an ARFF file.
+
+    The labels are the attributes that `options.labels` names, else those in the XML file beside it, else the
+    first or last ones as MEKA counts them in the relation's name (`-C 6` or `-C -6`).
+    """
+    file = Arff(path)
+    names = [attribute.name for attribute in file.attributes]
+    classes = check_classes(_label_names(file, names, options.labels), path)
+    absent = [name for name in classes if name not in names]
+    if absent:
+        raise UserError(f"{path} has no attribute for the labels {listing(absent)}")
+    columns = {names.index(name): number for number, name in enumerate(classes)}
+    features = feature_names(a for i, a in enumerate(file.attributes) if i not in columns)
+    targets = array("b")
+    values = read_features(file, features, _noting_labels(file, columns, targets))
+    matrix = np.array(targets, dtype=np.int8).reshape(-1, len(classes))
+    return ArrayRows(values, names=features), labels_from_matrix(matrix, classes, path)
+
+
+def official_test_file(path: Path) -> Path | None:
+    """The test file beside a training file: `yeast-test.arff` for `yeast-train.arff`."""
+    head, word, tail = path.name.rpartition("train")
+    candidate = path.with_name(f"{head}test{tail}")
+    return candidate if word and candidate.is_file() else None
+
+
+def read_label_names(path: Path) -> list[str]:
+    """The label names in a Mulan XML file; a document type, and with it every entity, is refused."""
+    names: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag == "label":
+            names.append(attributes.get("name", ""))
+
+    def doctype(*_: object) -> None:
+        raise UserError(f"{path} has a DOCTYPE, which could hold entities: remove it")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = doctype
+    try:
+        parser.Parse(path.read_bytes(), True)
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: encodings that are not known
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path} is not a whole XML file: {error}") from error
+    return names
+
+
+def _label_names(file: Arff, names: list[str], patterns: str | None) -> list[str]:
+    if patterns is not None:
+        return matching_columns(patterns, names, file.path)
+    xml = _xml_beside(file.path)
+    if xml is not None:
+        return read_label_names(xml)
+    match = _MEKA_LABELS.search(file.relation)
+    if match is None:
+        raise UserError(
+            f"{file.path} has no XML file beside it that names its labels: name them with --labels"
+        )
+    number = int(match[1])
+    return names[:number] if number >= 0 else names[number:]
+
+
+def _xml_beside(path: Path) -> Path | None:
+    """The XML file whose name starts the ARFF file's name, the longest if there are several."""
+    beside = [xml for xml in path.parent.glob("*.xml") if path.stem.lower().startswith(xml.stem.lower())]
+    return max(beside, key=lambda xml: len(xml.stem), default=None)
+
+
+def _noting_labels(file: Arff, columns: Mapping[int, int], targets: array[int]) -> Iterator[Row]:
+    """The rows of a file, while their labels are appended to `targets`."""
+    omitted = array("b", [_label(file.attributes[position].omitted) for position in columns])
+    for line, cells in file.rows():
+        row = omitted[:]
+        for position, text in cells:
+            if position in columns:
+                row[columns[position]] = _label(text)
+        if _NO_LABEL in row:
+            raise _wrong_label(file, line, dict(cells), list(columns)[row.index(_NO_LABEL)])
+        targets.extend(row)
+        yield line, cells
+
+
+def _label(text: str | None) -> int:
+    if text is None:
+        return -1
+    try:
+        value = float(text)
+    except ValueError:
+        return _NO_LABEL
+    return int(value) if value in (0, 1) else _NO_LABEL
+
+
+def _wrong_label(file: Arff, line: int, cells: Mapping[int, str | None], position: int) -> UserError:
+    attribute = file.attributes[position]
+    text = cells.get(position, attribute.omitted) or ""
+    omitted = "" if position in cells else ", as which a sparse row leaves it out"
+    return file.error(
+        line, f"the label {attribute.name[:40]!r} must be 0, 1 or ?, got {text[:40]!r}{omitted}"
+    )

@@ -1,0 +1,94 @@
+"""The parts of a data set: the rows that each takes, and what is on record about them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailmask.data.dataset import Inputs
+from tailmask.data.digests import digest, file_digest, text_digest
+from tailmask.data.encoders.encoder import Encoder
+from tailmask.data.options import PLACES, DataOptions
+from tailmask.data.readers.table.label_columns import Labels
+
+__all__ = ["Part", "Rows", "source_record"]
+
+
+class Rows(Protocol):
+    """Samples as they were read, which fit an encoder and are encoded by it."""
+
+    def __len__(self) -> int: ...
+
+    def keys(self, like: Any = None) -> NDArray[Any]:
+        """One value a row, the same for rows with the same features, also in the training rows `like`."""
+        ...
+
+    def fit(self, index: NDArray[np.int64], options: DataOptions) -> Encoder:
+        """The encoder with the statistics of the rows in `index`."""
+        ...
+
+    def encode(self, encoder: Any, index: NDArray[np.int64], *, training: bool = False) -> Inputs:
+        """The inputs of the rows in `index`."""
+        ...
+
+    def notes(self, encoder: Any, index: NDArray[np.int64], labels: Labels) -> list[str]:
+        """What a user should know about how the rows were taken, those in `index` for training."""
+        ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file with its rows and labels, and which of them a split takes."""
+
+    path: Path
+    rows: Rows
+    labels: Labels
+    keys: NDArray[Any]  # the same for rows with the same features
+    index: NDArray[np.int64]
+
+
+def source_record(path: Path, parts: dict[str, Part], options: DataOptions) -> dict[str, object]:
+    """What was loaded, as plain JSON: names, options that matter, sizes and digests."""
+    from tailmask.data.readers.table.table_dataset import TableRows
+
+    train = parts["train"]
+    chosen = {
+        field.name: getattr(options, field.name)
+        for field in dataclasses.fields(options)
+        if field.name not in (*PLACES, "encoding") and getattr(options, field.name) != field.default
+    }
+    # The first encoding has no name in the source: so earlier published results keep their digest.
+    is_new = isinstance(train.rows, TableRows) and options.encoding != "standard-1"
+    digests = {part.path: _digests(part) for part in parts.values()}
+    return {
+        "name": path.name,  # not where it is: the same file elsewhere is the same data
+        "options": chosen,
+        **({"encoding": options.encoding} if is_new else {}),
+        "classes": len(train.labels.classes),
+        "class_names": text_digest(train.labels.classes),  # which a second file may give, in any order
+        "splits": {
+            name: {
+                "file": part.path.name,
+                **digests[part.path],
+                "samples": len(part.index),
+                "rows": digest(part.index),
+            }
+            for name, part in parts.items()
+        },
+    }
+
+
+def _digests(part: Part) -> dict[str, str]:
+    """The digest of a file and, where it lists images, that of the images."""
+    from tailmask.data.readers.image_list import FileRows
+    from tailmask.data.readers.table.table_dataset import TableRows
+
+    if isinstance(part.rows, TableRows) and not part.path.suffix:  # a frame, not a file
+        return {"sha256": part.rows.digest()}
+    digests = {"sha256": file_digest(part.path)}
+    return digests | ({"images": part.rows.digest()} if isinstance(part.rows, FileRows) else {})

@@ -1,0 +1,1 @@
+"""Tables (CSV, Parquet, JSON lines): columns, labels, numbers, tags. Other formats live one folder up."""

@@ -1,0 +1,121 @@
+"""Numbers in cells of text: marks for empty cells, and what else keeps a column from being a number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from tailmask._util.messages import require
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "PLAIN_NUMBERS",
+    "as_numbers",
+    "bare_cells",
+    "is_mark",
+    "near_numbers",
+    "number_hint",
+    "with_numbers",
+]
+
+# What programs and people write into a cell that is empty, in lower case.
+MARKS = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?", "-")
+
+# A column of which this share of the cells are numbers was probably meant as one.
+MOSTLY = 0.8
+
+PLAIN_NUMBERS = "write 1.5 for 1,5, 1000 for 1,000 and 12 for 12%"
+
+_NUMBER_OTHERWISE = r"^[-+]?(\d+([.,]\d+)?|\d{1,3}([,.' ]\d{3})+([.,]\d+)?)\s?%?$"
+
+Cells = TypeVar("Cells", "pl.Series", "pl.Expr")
+
+
+def bare_cells(cells: Cells) -> Cells:
+    """Text in lower case without spaces around it, null where it is a mark of an empty cell.
+
+    >>> bare_cells(require("polars", extra="tables").Series([" 1", "NA", "?", "Yes"])).to_list()
+    ['1', None, None, 'yes']
+    """
+    return cells.str.strip_chars().str.to_lowercase().replace(dict.fromkeys(MARKS))
+
+
+def is_mark(text: str) -> bool:
+    """Whether a text is what programs and people write into a cell that is empty.
+
+    >>> is_mark(" NA"), is_mark("nay")
+    (True, False)
+    """
+    return text.strip().lower() in MARKS
+
+
+def as_numbers(cells: pl.Series) -> pl.Series:
+    """Bare cells as numbers, null where they are none.
+
+    >>> as_numbers(require("polars", extra="tables").Series(["+5", "-3", "1e2", "1,5"])).to_list()
+    [5.0, -3.0, 100.0, None]
+    """
+    return cells.cast(require("polars", extra="tables").Float64, strict=False)
+
+
+def number_hint(text: str) -> str:
+    """What to do about a cell that is no number where one is wanted.
+
+    >>> number_hint("many"), number_hint("1,5") == PLAIN_NUMBERS
+    ('leave such cells empty', True)
+    """
+    return PLAIN_NUMBERS if re.fullmatch(_NUMBER_OTHERWISE, text.strip()) else "leave such cells empty"
+
+
+def with_numbers(frame: pl.DataFrame, columns: Iterable[str], *, typed: bool = False) -> pl.DataFrame:
+    """The table with numbers in those text columns that hold nothing else but marks of empty cells.
+
+    A column that holds nothing but such marks is empty, and so is a NaN. Where the file is `typed`, as
+    Parquet is, numbers without any marks that it holds as text are left to be text.
+
+    >>> frame = require("polars", extra="tables").DataFrame({"age": ["3", "NA"], "city": ["Bern", "NA"]})
+    >>> with_numbers(frame, ["age", "city"]).rows()
+    [(3.0, 'Bern'), (None, 'NA')]
+    """
+    polars = require("polars", extra="tables")
+    changed = []
+    for series in frame.select(columns):
+        if series.dtype.is_float():
+            changed.append(series.fill_nan(None))
+        elif series.dtype == polars.String:
+            bare = bare_cells(series)
+            numbers = as_numbers(bare)
+            if not bare.count():
+                changed.append(bare)
+            elif numbers.count() == bare.count() and not (typed and bare.equals(series)):
+                changed.append(numbers)
+    return frame.with_columns(changed)
+
+
+def near_numbers(series: pl.Series) -> str | None:
+    """What keeps a text column that mostly holds numbers from being one, as the end of a sentence.
+
+    >>> near_numbers(require("polars", extra="tables").Series(["1", "2", "3", "4", "unknown"]))
+    "holds numbers in 80 % of its cells, but also 'unknown', and is not read as a number: ..."
+    """
+    polars = require("polars", extra="tables")
+    texts = series.cast(polars.String).str.strip_chars()
+    texts = texts.filter(bare_cells(texts).is_not_null())
+    is_number = texts.cast(polars.Float64, strict=False).is_not_null()
+    otherwise = ~is_number & texts.str.contains(_NUMBER_OTHERWISE)
+    words = texts.filter(~(is_number | otherwise))
+    if len(texts) - len(words) < MOSTLY * len(texts):
+        return None
+    if len(words):
+        return (
+            f"holds numbers in {100 * (len(texts) - len(words)) // len(texts)} % of its cells, but also "
+            f"{words[0][:40]!r}, and is not read as a number: leave such cells empty for one"
+        )
+    if not otherwise.any():
+        return None
+    return (
+        f"holds numbers such as {texts.filter(otherwise)[0]!r}, and is not read as a number: {PLAIN_NUMBERS}"
+    )

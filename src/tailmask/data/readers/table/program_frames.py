@@ -1,0 +1,51 @@
+"""Tables that a program holds: polars and pandas frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailmask._util.messages import UserError, require
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["as_polars"]
+
+
+def as_polars(frame: Any) -> pl.DataFrame:
+    """A polars frame, also from a pandas frame, whose index is left out.
+
+    >>> polars = require("polars", extra="tables")
+    >>> as_polars(polars.LazyFrame({"x": [1, 2]})).shape
+    (2, 1)
+    """
+    polars = require("polars", extra="tables")
+    if isinstance(frame, polars.LazyFrame):
+        frame = frame.collect()
+    if isinstance(frame, polars.DataFrame):
+        polars_frame: pl.DataFrame = frame
+        return polars_frame
+    if type(frame).__module__.partition(".")[0] != "pandas" or not hasattr(frame, "columns"):
+        raise UserError(
+            f"data must be a name, a path, or a polars or pandas frame, got {type(frame).__name__}: save "
+            "arrays as .npz"
+        )
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        raise UserError("two columns of the frame have the same name: rename one of them")
+    made: pl.DataFrame = polars.DataFrame([_series(name, frame.iloc[:, n]) for n, name in enumerate(names)])
+    return made
+
+
+def _series(name: str, column: Any) -> pl.Series:
+    polars = require("polars", extra="tables")
+    made: pl.Series
+    if getattr(column.dtype, "kind", "O") in "biuf" and type(column.dtype).__module__.startswith("numpy"):
+        made = polars.Series(name, column.to_numpy(), nan_to_null=True)
+        return made
+    cells = column.astype(object).where(column.notna(), None).tolist()
+    try:
+        made = polars.Series(name, cells)
+    except (TypeError, polars.exceptions.PolarsError):  # numbers beside words, as CSV files have them
+        made = polars.Series(name, [None if cell is None else str(cell) for cell in cells])
+    return made

@@ -1,0 +1,142 @@
+"""Predictions as a table: one row a sample, computed and written piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from tailmask._util.files import atomic_path
+from tailmask._util.messages import UserError, require
+from tailmask.data import NAMED
+from tailmask.inference.output_file import check_path
+from tailmask.inference.prediction_files import SUFFIXES, Piece, check_classes, column_names, write_pieces
+from tailmask.inference.predictor import Predictor
+from tailmask.inference.row_names import identifiers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["write_predictions"]
+
+
+def write_predictions(
+    predictor: Predictor,
+    source: Path | str,
+    target: Path | str,
+    *,
+    id_column: str | None = None,
+    images: Path | str | None = None,
+    force: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Predict for every sample in `source`, write a table to `target`, and give the number of its rows.
+
+    A row has what tells it apart (`id_column` of the input, the path of an image, or its number from 0), the
+    predicted `labels`, and the probability of each class in a column of the class's name. A .jsonl file has
+    the probabilities in an object of their own, a .csv file the labels in one cell, separated by commas.
+    Where a class is called `row`, `path` or `labels` itself, the other column is `row_`, `path_`, `labels_`.
+
+    Neither the input nor the table is ever in memory as a whole, and `target` is there once it is complete.
+
+    Args:
+        predictor: The model.
+        source: A file of the kind that the model was trained on, or images; labels in it are passed over.
+        target: The file to write, .csv, .parquet or .jsonl.
+        id_column: Column of a table, or array of an .npz file, that tells rows apart.
+        images: The folder that listed images are relative to, by default the list's own.
+        force: Whether to write over a file that is there.
+        progress: Called with the number of rows so far.
+    """
+    source, target = Path(source), Path(target)
+    check_path(target, SUFFIXES, force=force)
+    _check_source(source, target)
+    suffix, number = target.suffix.lower(), 0
+    check_classes(predictor.classes, suffix)
+
+    pieces = _pieces(predictor, source, suffix, id_column, None if images is None else Path(images))
+
+    def counted() -> Iterator[Piece]:
+        nonlocal number
+        for piece in _reading(source, pieces):
+            yield piece
+            number += piece.probabilities.height
+            if progress is not None:
+                progress(number)
+
+    try:
+        with atomic_path(target) as path:
+            write_pieces(counted(), path, suffix)
+    except OSError as error:
+        raise UserError(f"{target} cannot be written: {error.strerror or error}") from error
+    return number
+
+
+def _check_source(source: Path, target: Path) -> None:
+    if not source.exists():
+        hint = (
+            ": predict reads files; a run keeps its outputs on the test split in predictions.npz"
+            if str(source) in NAMED
+            else ""
+        )
+        raise UserError(f"there is no file {source}{hint}")
+    if target.exists() and source.samefile(target):
+        raise UserError(f"{target} is the input itself: choose another file for the output")
+
+
+def _reading(source: Path, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """The pieces; an error of the system on the way to them is the source's, not the output's."""
+    try:
+        yield from pieces
+    except OSError as error:
+        raise UserError(f"{source} cannot be read: {error.strerror or error}") from error
+
+
+def _pieces(
+    predictor: Predictor, source: Path, suffix: str, id_column: str | None, images: Path | None
+) -> Iterator[Piece]:
+    """The table's pieces, of which there is at least one, an empty one for an empty input."""
+    polars: Any = require("polars", extra="tables")
+    name, names = identifiers(
+        source, predictor.encoder, predictor.batch_size, column=id_column, images=images
+    )
+    own_name, labels_name = column_names(name, predictor.classes, suffix)
+    start = 0
+    for inputs in predictor.batches(source, images=images):
+        end = start + len(inputs)
+        named = polars.int_range(start, end, eager=True) if names is None else next(names, None)
+        if named is None or len(named) != len(inputs):
+            raise UserError(f"{source} does not have one {name!r} for each sample")
+        probabilities, logits = predictor.outputs(inputs)
+        if not bool(probabilities.isfinite().all()):
+            row = start + int(probabilities.isfinite().all(dim=1).logical_not().nonzero()[0])
+            raise UserError(f"row {row} of {source} (the first is 0) has values too large for the network")
+        yield _piece(predictor, named.alias(own_name), probabilities, logits, labels_name)
+        start = end
+    if start == 0:
+        nothing = torch.empty(0, len(predictor.classes))
+        yield _piece(predictor, polars.Series(own_name, [], polars.String), nothing, nothing, labels_name)
+
+
+def _piece(
+    predictor: Predictor, names: pl.Series, probabilities: Tensor, logits: Tensor, labels_name: str
+) -> Piece:
+    polars: Any = require("polars", extra="tables")
+    labels = _label_lists(predictor.decide(probabilities, logits), predictor.classes)
+    columns = polars.from_numpy(probabilities.numpy(), schema=list(predictor.classes), orient="row")
+    return Piece(names, labels.alias(labels_name), columns)
+
+
+def _label_lists(decided: Tensor, classes: Sequence[str]) -> pl.Series:
+    """The names of each row's labels (B,); by polars, as lists made in Python take five times as long."""
+    polars: Any = require("polars", extra="tables")
+    rows, columns = (index.numpy() for index in decided.nonzero(as_tuple=True))
+    found = polars.DataFrame({"row": rows, "labels": polars.Series(classes).gather(columns)})
+    lists = found.group_by("row", maintain_order=True).agg("labels")
+    every = polars.DataFrame({"row": polars.int_range(len(decided), eager=True)})
+    joined = every.join(lists, on="row", how="left", maintain_order="left")
+    series: pl.Series = joined.select(polars.col("labels").fill_null([]))["labels"]
+    return series

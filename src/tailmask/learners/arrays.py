@@ -1,0 +1,127 @@
+"""Checks that the learners share: the inputs of a fit, and the arrays of a stored model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tailmask._util.messages import UserError, require
+
+__all__ = [
+    "Array",
+    "Matrix",
+    "check_matrix",
+    "check_targets",
+    "dense_chunks",
+    "is_sparse",
+    "prior_logits",
+    "take",
+]
+
+Array: TypeAlias = npt.NDArray[Any]
+Matrix: TypeAlias = Any  # float32 numpy (N, F), or scipy CSR (N, F)
+
+# Rows are made dense in chunks of at most this many numbers.
+_CHUNK_NUMBERS = 2**21
+
+
+def is_sparse(matrix: Matrix) -> bool:
+    """Whether a matrix is one of scipy's.
+
+    >>> is_sparse(np.zeros((2, 3)))
+    False
+    """
+    return hasattr(matrix, "tocsr")
+
+
+def check_matrix(matrix: Matrix, *, missing: bool, features: int | None = None) -> Matrix:
+    """The matrix in float32: contiguous rows, or CSR with int32 indices.
+
+    Where `missing` is allowed, NaN marks a missing value in a dense matrix; a sparse one has none.
+
+    >>> check_matrix(np.ones((2, 3)), missing=False).dtype
+    dtype('float32')
+    """
+    if len(matrix.shape) != 2:
+        raise ValueError(f"expected a matrix of rows and features, got the shape {tuple(matrix.shape)}")
+    if features is not None and matrix.shape[1] != features:
+        raise ValueError(f"the model was fitted on {features} features, but the rows have {matrix.shape[1]}")
+    if is_sparse(matrix):
+        matrix = require("scipy.sparse", extra="cli").csr_array(matrix, dtype=np.float32)
+        if matrix.indices.dtype != np.int32 or matrix.indptr.dtype != np.int32:
+            matrix = type(matrix)(
+                (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)), matrix.shape
+            )
+        values, missing = matrix.data, False
+    else:
+        matrix = values = np.ascontiguousarray(matrix, dtype=np.float32)
+    if not np.isfinite(values).all() and not (missing and not np.isinf(values).any()):
+        allowed = "finite numbers or NaN" if missing else "finite numbers"
+        raise ValueError(f"the features must be {allowed}: encode the rows first")
+    return matrix
+
+
+def check_targets(targets: Array, rows: int) -> npt.NDArray[np.int8]:
+    """The targets (N, C) in int8, each 1, 0 or −1 = unknown.
+
+    >>> check_targets(np.array([[1, 0], [-1, 1]]), 2).dtype
+    dtype('int8')
+    """
+    targets = np.asarray(targets)
+    if targets.ndim != 2 or len(targets) != rows or rows == 0 or targets.shape[1] == 0:
+        raise ValueError(f"expected targets of the shape ({rows}, classes), got {targets.shape}")
+    if not np.isin(targets, (-1, 0, 1)).all():
+        raise ValueError("targets must be 1, 0 or −1 for unknown")
+    return np.ascontiguousarray(targets, dtype=np.int8)
+
+
+def prior_logits(targets: Array) -> npt.NDArray[np.float64]:
+    """The logit of each class's prevalence, smoothed by half a positive and half a negative.
+
+    >>> prior_logits(np.array([[1, 0, -1], [1, 1, -1]])).round(2).tolist()
+    [1.61, 0.0, 0.0]
+    """
+    positives, negatives = (targets == 1).sum(0) + 0.5, (targets == 0).sum(0) + 0.5
+    logits: npt.NDArray[np.float64] = np.log(positives) - np.log(negatives)
+    return logits
+
+
+def dense_chunks(matrix: Matrix, width: int) -> Iterator[tuple[slice, npt.NDArray[np.float32]]]:
+    """Consecutive rows as dense chunks; `width` is how many numbers a row will need.
+
+    >>> [chunk.shape for _, chunk in dense_chunks(np.zeros((3, 2), dtype=np.float32), 2**20)]
+    [(2, 2), (1, 2)]
+    """
+    size = max(1, _CHUNK_NUMBERS // max(1, width, matrix.shape[1]))
+    for start in range(0, matrix.shape[0], size):
+        rows = slice(start, min(start + size, matrix.shape[0]))
+        chunk = matrix[rows]
+        yield rows, (chunk.toarray() if is_sparse(chunk) else chunk)
+
+
+def take(
+    arrays: Mapping[str, Array], name: str, *, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
+) -> Array:
+    """One array of a stored model, refused unless it has this dtype and shape and only finite values.
+
+    >>> take({"bias": np.zeros(2, dtype=np.float32)}, "bias", dtype=np.float32, shape=(2,))
+    array([0., 0.], dtype=float32)
+    """
+    if name not in arrays:
+        raise UserError(f"the stored model has no array {name!r}: it is damaged, fit it again")
+    array = np.asarray(arrays[name])
+    fits = array.ndim == len(shape) and all(
+        want is None or want == have for want, have in zip(shape, array.shape, strict=True)
+    )
+    if array.dtype != np.dtype(dtype) or not fits:
+        wanted = tuple("any" if size is None else size for size in shape)
+        raise UserError(
+            f"the stored array {name!r} should be {np.dtype(dtype)} of the shape {wanted}, but is "
+            f"{array.dtype} of the shape {array.shape}: the model is damaged, fit it again"
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise UserError(f"the stored array {name!r} holds values that are not finite: fit the model again")
+    return np.asarray(array, order="C")

@@ -1,0 +1,203 @@
+"""Ensembles: arms on one scale, then greedy selection with replacement (Caruana et al. 2004)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tailmask._util.messages import UserError
+from tailmask._util.seeds import derive
+from tailmask.learners.arrays import Array, take
+from tailmask.learners.base import Fitted, Rows
+from tailmask.learners.crossfit import CrossFitted
+from tailmask.learners.platt import crossfit_platt, fit_platt
+from tailmask.learners.storage import Stored, save_fitted
+from tailmask.metrics.precision_recall import average_precision
+
+__all__ = ["Combination", "Criterion", "Ensemble", "EnsembleFit", "fit_combination", "fit_ensemble", "score"]
+
+Criterion: TypeAlias = Literal["log_loss", "map"]
+
+_BAGS, _MOST_ROWS = 8, 20_000  # bootstrap samples, and the most rows in one
+_STEPS, _PATIENCE = 30, 4  # the most members, and how many may bring nothing before the selection ends
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """How the logits of A arms become one: Σ weight · (slope · logit + offset)."""
+
+    weights: npt.NDArray[np.float64]  # (A,): ≥ 0, with the sum 1
+    slopes: npt.NDArray[np.float64]  # (A, C): Platt scaling of each arm
+    offsets: npt.NDArray[np.float64]  # (A, C)
+
+    def apply(self, outputs: Sequence[Tensor]) -> Tensor:
+        """The combined logits (N, C) in float32, of the logits (N, C) of each arm."""
+        total = torch.zeros(outputs[0].shape, dtype=torch.float64)
+        for weight, slope, offset, logits in zip(
+            self.weights, self.slopes, self.offsets, outputs, strict=True
+        ):
+            total += float(weight) * (logits.double() * torch.from_numpy(slope) + torch.from_numpy(offset))
+        return total.float()
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Fitted arms and how they are combined."""
+
+    parts: tuple[Fitted, ...]
+    combination: Combination
+
+    def logits(self, rows: Rows) -> Tensor:
+        """The combined logits (N, C)."""
+        return self.combination.apply([part.logits(rows) for part in self.parts])
+
+    def save(self, folder: Path) -> None:
+        """Write the combination, and the arms into folders of their own."""
+        arrays = {name: getattr(self.combination, name) for name in ("weights", "slopes", "offsets")}
+        save_fitted(folder, "ensemble", fields={}, arrays=arrays, parts=self.parts)
+
+    @classmethod
+    def from_stored(cls, stored: Stored) -> Ensemble:
+        """The ensemble from what `save` wrote."""
+        arms = len(stored.parts)
+        weights = take(stored.arrays, "weights", dtype=np.float64, shape=(arms,))
+        slopes = take(stored.arrays, "slopes", dtype=np.float64, shape=(arms, None))
+        offsets = take(stored.arrays, "offsets", dtype=np.float64, shape=slopes.shape)
+        if not arms or (weights < 0).any() or abs(weights.sum() - 1) > 1e-6 or (slopes <= 0).any():
+            raise UserError("the stored weights of the ensemble are damaged: fit it again")
+        return cls(stored.parts, Combination(weights, slopes, offsets))
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleFit:
+    """What `fit_ensemble` returns."""
+
+    fitted: Ensemble  # of the arms with a weight above 0
+    weights: npt.NDArray[np.float64]  # (A,), of all arms
+    logits: Tensor  # (N, C): out of fold, also for scaling and selection; NaN where no fold covers a row
+
+
+def fit_ensemble(
+    arms: Sequence[CrossFitted], targets: Array, *, criterion: Criterion = "log_loss", seed: int
+) -> EnsembleFit:
+    """Combine cross-fitted arms that share their folds.
+
+    The ensemble's own out-of-fold logits come from an outer loop: those of a fold are combined as scaled and
+    selected on the other folds. So its score compares fairly with that of an arm.
+
+    >>> from tailmask.learners.folds import Folds
+    >>> targets = np.tile([[1], [0]], (10, 1)).astype(np.int8)
+    >>> good, bad = (torch.from_numpy(targets - 0.5).float() * scale for scale in (2, -2))
+    >>> folds = Folds(np.arange(20) // 4, 5)
+    >>> arms = [CrossFitted(logits, folds, Ensemble((), None)) for logits in (good, bad)]
+    >>> fit_ensemble(arms, targets, seed=0).weights.tolist()
+    [1.0, 0.0]
+    """
+    folds = arms[0].folds
+    if any(arm.folds.digest() != folds.digest() for arm in arms):
+        raise ValueError("the arms of an ensemble must be cross-fitted on the same folds")
+    rare = folds.rare_classes(targets)
+    covered = folds.covered
+    outputs, known, number = [arm.logits[covered] for arm in arms], targets[covered], folds.number[covered]
+
+    def combine(rows: npt.NDArray[np.bool_]) -> Combination:
+        chosen = [each[torch.from_numpy(rows)] for each in outputs]
+        return fit_combination(chosen, known[rows], number[rows], rare=rare, criterion=criterion, seed=seed)
+
+    logits = torch.full(targets.shape, torch.nan)
+    for fold in np.unique(number):
+        held_out = torch.from_numpy(number == fold)
+        logits[covered[number == fold]] = combine(number != fold).apply([each[held_out] for each in outputs])
+    combination = combine(np.ones(len(number), dtype=np.bool_))
+    kept = np.flatnonzero(combination.weights).tolist()
+    fitted = Ensemble(
+        tuple(arms[arm].fitted for arm in kept),
+        Combination(combination.weights[kept], combination.slopes[kept], combination.offsets[kept]),
+    )
+    return EnsembleFit(fitted, combination.weights, logits)
+
+
+def fit_combination(
+    outputs: Sequence[Tensor],
+    targets: Array,
+    number: npt.NDArray[np.int64],
+    *,
+    rare: Sequence[int],
+    criterion: Criterion,
+    seed: int,
+) -> Combination:
+    """Put the arms' out-of-fold logits on one scale and select weights on them.
+
+    Weights are selected on cross-fitted Platt scalings without the rare classes, on bootstrap samples of
+    the rows, and averaged. Where the average scores worse than the best arm, that arm is taken alone. The
+    returned scalings are fitted on all rows given.
+
+    >>> targets = np.tile([[1], [0]], (10, 1)).astype(np.int8)
+    >>> outputs = [torch.from_numpy(targets - 0.5) * scale for scale in (2, -2)]
+    >>> options = {"rare": (), "criterion": "log_loss", "seed": 0}
+    >>> fit_combination(outputs, targets, np.arange(20) // 4, **options).weights.tolist()
+    [1.0, 0.0]
+    """
+    others = np.setdiff1d(np.arange(targets.shape[1]), rare)
+    voters = others if len(others) else np.arange(targets.shape[1])
+    scaled = torch.stack(
+        [crossfit_platt(each, targets, number, rare=rare)[:, torch.from_numpy(voters)] for each in outputs]
+    )
+    labels = torch.from_numpy(targets[:, voters])
+
+    generator = np.random.default_rng(derive(seed, "bags"))
+    bagged = np.zeros(len(outputs))
+    for _ in range(_BAGS):
+        rows = torch.from_numpy(generator.integers(0, len(targets), min(len(targets), _MOST_ROWS)))
+        bagged += _select(scaled[:, rows], labels[rows], criterion) / _BAGS
+
+    def value(weights: npt.NDArray[np.float64]) -> float:
+        return score(torch.einsum("a,anc->nc", torch.from_numpy(weights), scaled), labels, criterion)
+
+    alone = np.eye(len(outputs))
+    best = max(alone, key=value)
+    scalings = [fit_platt(each, targets, rare=rare) for each in outputs]
+    return Combination(
+        bagged if value(bagged) >= value(best) else best,
+        np.stack([each.slopes for each in scalings]),
+        np.stack([each.offsets for each in scalings]),
+    )
+
+
+def score(logits: Tensor, targets: Tensor, criterion: Criterion) -> float:
+    """What a selection maximises: minus the mean log-loss of known labels, or the mean average precision.
+
+    >>> score(torch.zeros(2, 1), torch.tensor([[1], [-1]]), "log_loss")
+    -0.693...
+    """
+    if criterion == "map":
+        return float(average_precision(logits, targets).nanmean().nan_to_num())
+    losses = torch.nn.functional.softplus(torch.where(targets == 1, -logits, logits))
+    return -float(losses[targets >= 0].mean().nan_to_num())
+
+
+def _select(scaled: Tensor, targets: Tensor, criterion: Criterion) -> npt.NDArray[np.float64]:
+    """Weights (A,) by greedy selection with replacement, from the best arm on; (A, N, C) are the logits."""
+    counts: npt.NDArray[np.float64] = np.zeros(len(scaled))
+    total = torch.zeros_like(scaled[0])
+    best_score, best_counts, idle = -np.inf, counts, 0
+    for size in range(1, _STEPS + 1):
+        scores = [score((total + arm) / size, targets, criterion) for arm in scaled]
+        added = int(np.argmax(scores))
+        counts = counts + np.eye(len(scaled))[added]
+        total = total + scaled[added]
+        if scores[added] > best_score:
+            best_score, best_counts, idle = scores[added], counts, 0
+        else:
+            idle += 1
+        if idle == _PATIENCE:
+            break
+    weights: npt.NDArray[np.float64] = best_counts / best_counts.sum()
+    return weights

@@ -1,0 +1,243 @@
+"""L2 logistic regression, one label against the rest."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tailmask._util.messages import UserError, require
+from tailmask.learners.arrays import Array, Matrix, check_matrix, check_targets, prior_logits, take
+
+__all__ = ["LinearModel", "fit_linear"]
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+_GRID = (1.0, 0.1, 10.0)  # 1 first: it is what a short deadline leaves time for
+# Labels with this many positives and negatives take part in the choice of C, at most this many of them.
+_ENOUGH, _MOST_LABELS = 12, 40
+# The rows are cut into this many folds. With more rows than these, only the first fold is held out.
+_FOLDS, _FEW_ROWS = 4, 3000
+_ITERATIONS = 500
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A weight per feature and label; see `fit_linear`."""
+
+    weights: Array  # (F, C) float32
+    bias: Array  # (C,) float32
+    C: float
+
+    def logits(self, matrix: Matrix) -> Tensor:
+        """The logits of all labels: (N, C) float32."""
+        matrix = check_matrix(matrix, missing=False, features=len(self.weights))
+        return torch.from_numpy(np.asarray(matrix @ self.weights + self.bias, dtype=np.float32))
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays to store; `from_arrays` takes them back."""
+        return {"weights": self.weights, "bias": self.bias, "C": np.array(self.C)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> LinearModel:
+        """The model from stored arrays; damaged ones are refused."""
+        bias = take(arrays, "bias", dtype=np.float32, shape=(None,))
+        weights = take(arrays, "weights", dtype=np.float32, shape=(None, len(bias)))
+        strength = float(take(arrays, "C", dtype=np.float64, shape=()))
+        if strength <= 0:
+            raise UserError(f"the stored C is {strength} but must be above 0: fit the model again")
+        return cls(weights, bias, strength)
+
+
+def fit_linear(
+    matrix: Matrix,
+    targets: Array,
+    *,
+    seed: int,
+    C: float | None = None,  # noqa: N803  the name that the field and scikit-learn use
+    pos_power: float = 0.0,
+    label_weights: Array | None = None,
+    start: LinearModel | None = None,
+    deadline: float | None = None,
+    threads: int | None = None,
+) -> LinearModel:
+    """Fit one logistic regression per label; unknown labels are left out of their label's fit.
+
+    Positives weigh (negatives / positives)^`pos_power`, times the weight of the single label in
+    `label_weights` (N, C); a label of weight 0 counts as unknown. A class with one value only gets the logit
+    of its smoothed prevalence. The optimisation starts from the model `start`.
+
+    One `C` serves all labels. By default it is that of `start`, else the one of 0.1, 1 and 10 with the lowest
+    mean log-loss on held-out rows; where the best is at the edge, one step further is tried. Labels with
+    fewer than 12 positives or negatives take no part; if all have fewer, C is 1. Average precision is too
+    noisy for this choice: C then differs between folds, and so does the scale of their logits.
+
+    The choice of C takes at most a third of the time to `deadline`, a time of `time.monotonic()`. Labels that
+    are not started by the deadline keep the weights of `start`, else get the logit of their prevalence.
+
+    >>> x = np.arange(-5, 5, dtype=np.float32)[:, None]
+    >>> model = fit_linear(x, (x > 0).astype(np.int8), C=1.0, seed=0)
+    >>> model.logits(x).shape, bool(model.weights[0, 0] > 0)
+    (torch.Size([10, 1]), True)
+    """
+    problem = _Problem.of(matrix, targets, pos_power=pos_power, label_weights=label_weights, start=start)
+    if C is not None and not C > 0:
+        raise ValueError(f"C must be above 0, got {C}")
+    strength = C if C is not None else None if start is None else start.C
+    threads = threads or os.cpu_count() or 1
+    with warnings.catch_warnings(), require("threadpoolctl", extra="cli").threadpool_limits(1):
+        warnings.filterwarnings(
+            "ignore", category=require("sklearn.exceptions", extra="cli").ConvergenceWarning
+        )
+        if strength is None:
+            now = time.monotonic()
+            end = None if deadline is None else now + (deadline - now) / 3
+            strength = _choose(problem, seed=seed, deadline=end, threads=threads)
+        return _fit_all(problem, strength, deadline=deadline, threads=threads)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The checked inputs of a fit."""
+
+    matrix: Matrix
+    targets: npt.NDArray[np.int8]
+    weights: Array | None  # (N, C) float32
+    positive_weight: Array  # (C,)
+    start: LinearModel
+
+    @classmethod
+    def of(
+        cls,
+        matrix: Matrix,
+        targets: Array,
+        *,
+        pos_power: float,
+        label_weights: Array | None,
+        start: LinearModel | None,
+    ) -> _Problem:
+        matrix = check_matrix(matrix, missing=False)
+        targets = check_targets(targets, matrix.shape[0])
+        shape = (matrix.shape[1], targets.shape[1])
+        if label_weights is not None:
+            label_weights = np.asarray(label_weights, dtype=np.float32)
+            if (
+                label_weights.shape != targets.shape
+                or not (np.isfinite(label_weights) & (label_weights >= 0)).all()
+            ):
+                raise ValueError(f"label weights must be finite, ≥ 0 and of the shape {targets.shape}")
+            targets = np.where(label_weights > 0, targets, -1).astype(np.int8)
+        if start is not None and start.weights.shape != shape:
+            raise ValueError(
+                f"the model to start from has the shape {start.weights.shape}, but {shape} is needed"
+            )
+        positives, negatives = (targets == 1).sum(0), (targets == 0).sum(0)
+        positive_weight = (np.maximum(negatives, 1) / np.maximum(positives, 1)) ** pos_power
+        if start is None:
+            start = LinearModel(np.zeros(shape, np.float32), prior_logits(targets).astype(np.float32), 1.0)
+        return cls(matrix, targets, label_weights, positive_weight, start)
+
+    def labels_with(self, count: int) -> npt.NDArray[np.int64]:
+        """The labels with at least so many known positives and negatives."""
+        return np.flatnonzero(np.minimum((self.targets == 1).sum(0), (self.targets == 0).sum(0)) >= count)
+
+    def fit_label(
+        self, label: int, rows: Array, *, strength: float, coefficients: tuple[Array, float]
+    ) -> tuple[Array, float]:
+        """Weights (F,) and bias of one label, fitted on some rows from given coefficients on."""
+        labels = self.targets[rows, label]
+        weights = np.where(labels == 1, self.positive_weight[label], 1.0)
+        if self.weights is not None:
+            weights = weights * self.weights[rows, label]
+        model = require("sklearn.linear_model", extra="cli").LogisticRegression(
+            C=strength, solver="lbfgs", max_iter=_ITERATIONS, warm_start=True
+        )
+        model.coef_, model.intercept_ = coefficients[0][None], np.array([coefficients[1]])
+        model.classes_ = np.array([0, 1])
+        matrix = self.matrix if len(rows) == self.matrix.shape[0] else self.matrix[rows]
+        model.fit(matrix, labels, sample_weight=weights)
+        return model.coef_[0], float(model.intercept_[0])
+
+
+def _fit_all(problem: _Problem, strength: float, *, deadline: float | None, threads: int) -> LinearModel:
+    learnable = problem.labels_with(1)
+    weights, bias = np.zeros_like(problem.start.weights), prior_logits(problem.targets).astype(np.float32)
+    weights[:, learnable], bias[learnable] = (
+        problem.start.weights[:, learnable],
+        problem.start.bias[learnable],
+    )
+
+    def fit(label: int) -> None:
+        if deadline is None or time.monotonic() < deadline:
+            weights[:, label], bias[label] = problem.fit_label(
+                label,
+                np.flatnonzero(problem.targets[:, label] >= 0),
+                strength=strength,
+                coefficients=(weights[:, label], float(bias[label])),
+            )
+
+    _in_threads(fit, learnable, threads)
+    return LinearModel(weights, bias, strength)
+
+
+def _choose(problem: _Problem, *, seed: int, deadline: float | None, threads: int) -> float:
+    """The C with the lowest mean log-loss on held-out rows; an unfinished score does not count."""
+    generator = np.random.default_rng(seed)
+    labels = generator.permutation(problem.labels_with(_ENOUGH))[:_MOST_LABELS]
+    cuts = [(int(label), *cut) for label in labels for cut in _cuts(problem.targets[:, label], generator)]
+    scores: dict[float, float] = {}
+
+    def score(strength: float) -> None:
+        def one(cut: tuple[int, Array, Array]) -> float | None:
+            if deadline is not None and time.monotonic() > deadline:
+                return None
+            return _held_out_score(problem, cut, strength=strength)
+
+        found = _in_threads(one, cuts, threads)
+        finished = [value for value in found if value is not None]
+        if finished and len(finished) == len(cuts):
+            scores[strength] = float(np.mean(finished))
+
+    def best() -> float:
+        return max(scores, key=scores.__getitem__, default=1.0)
+
+    for strength in _GRID:
+        score(strength)
+    if len(scores) == len(_GRID) and best() in (min(_GRID), max(_GRID)):
+        score(best() / 10 if best() < 1 else best() * 10)
+    return best()
+
+
+def _cuts(labels: Array, generator: np.random.Generator) -> list[tuple[Array, Array]]:
+    """Kept and held-out rows of one label, stratified: all folds where rows are few, else one of them."""
+    fold = np.full(len(labels), -1)
+    for side in (0, 1):
+        rows = generator.permutation(np.flatnonzero(labels == side))
+        fold[rows] = np.arange(len(rows)) % _FOLDS
+    used = _FOLDS if len(labels) <= _FEW_ROWS else 1
+    return [(np.flatnonzero((fold >= 0) & (fold != i)), np.flatnonzero(fold == i)) for i in range(used)]
+
+
+def _held_out_score(problem: _Problem, cut: tuple[int, Array, Array], *, strength: float) -> float:
+    """The negative log-loss on the held-out rows of a cut."""
+    label, kept, held_out = cut
+    first = (problem.start.weights[:, label], float(problem.start.bias[label]))
+    weights, bias = problem.fit_label(label, kept, strength=strength, coefficients=first)
+    outputs = problem.matrix[held_out] @ weights + bias
+    labels = problem.targets[held_out, label]
+    return -float(np.logaddexp(0, np.where(labels == 1, -outputs, outputs)).mean())
+
+
+def _in_threads(function: Callable[[_T], _R], jobs: Iterable[_T], threads: int) -> list[_R]:
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, jobs))

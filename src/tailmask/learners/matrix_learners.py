@@ -1,0 +1,200 @@
+"""Logistic regression, extremely randomised trees and LightGBM as learners: encoder, fit and storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tailmask._util.messages import UserError
+from tailmask.calibration import apply_prior_shift
+from tailmask.learners.arrays import Array, take
+from tailmask.learners.base import NEVER, Deadline, Progress, Rows
+from tailmask.learners.boosters import Boosters, fit_boosters
+from tailmask.learners.forest import Forest, fit_forest
+from tailmask.learners.linear import LinearModel, fit_linear
+from tailmask.learners.row_encoders import RowEncoder, encoder_from_json, fit_encoder
+from tailmask.learners.storage import Stored, save_fitted
+
+__all__ = ["BoostLearner", "FittedModel", "ForestLearner", "LinearLearner"]
+
+Model: TypeAlias = LinearModel | Forest | Boosters
+
+_KINDS: dict[str, type[Model]] = {"linear": LinearModel, "trees": Forest, "boost": Boosters}
+_SHIFT = "prior_shift"
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A model on encoded rows, with its encoder and the shift back to the data's own prevalence."""
+
+    encoder: RowEncoder
+    model: Model
+    prior_shift: Array | None = None  # (C,) float32, added to the model's logits
+
+    def __post_init__(self) -> None:
+        features, classes = _size(self.model)
+        if features != self.encoder.width:
+            raise UserError(
+                f"the encoder gives {self.encoder.width} columns but the model takes {features}: "
+                "the files belong to different fits"
+            )
+        if self.prior_shift is not None and self.prior_shift.shape != (classes,):
+            raise UserError(f"the prior shift must have one value for each of the {classes} classes")
+
+    def logits(self, rows: Rows) -> Tensor:
+        """The logits (N, C) under the data's own prevalence."""
+        logits = self.model.logits(self.encoder.encode(rows))
+        if self.prior_shift is None:
+            return logits
+        return apply_prior_shift(logits, torch.from_numpy(self.prior_shift))
+
+    def save(self, folder: Path) -> None:
+        """Write the encoder and the arrays of the model."""
+        arrays = {f"model.{name}": array for name, array in self.model.arrays().items()}
+        if self.prior_shift is not None:
+            arrays[_SHIFT] = self.prior_shift
+        kind = next(name for name, each in _KINDS.items() if isinstance(self.model, each))
+        save_fitted(folder, kind, fields={"encoder": self.encoder.to_json()}, arrays=arrays)
+
+    @classmethod
+    def from_stored(cls, stored: Stored) -> FittedModel:
+        """The fitted model from what `save` wrote."""
+        arrays = {
+            name.removeprefix("model."): array
+            for name, array in stored.arrays.items()
+            if name.startswith("model.")
+        }
+        shift = None
+        if _SHIFT in stored.arrays:
+            shift = take(stored.arrays, _SHIFT, dtype=np.float32, shape=(None,))
+        return cls(
+            encoder_from_json(stored.fields["encoder"]), _KINDS[stored.kind].from_arrays(arrays), shift
+        )
+
+
+@dataclass(frozen=True)
+class LinearLearner:
+    """Logistic regression on scaled features; see `fit_linear`.
+
+    >>> rows = Rows(np.arange(20.0)[:, None], np.arange(20)[:, None] > 9)
+    >>> fitted = LinearLearner(C=1.0).fit(rows, seed=0)
+    >>> (fitted.logits(rows)[:, 0] > 0).sum()
+    tensor(10)
+    """
+
+    C: float | None = None
+    pos_power: float = 0.0
+
+    def fit(
+        self,
+        rows: Rows,
+        *,
+        seed: int,
+        workdir: Path | None = None,
+        deadline: Deadline = NEVER,
+        progress: Progress | None = None,
+    ) -> FittedModel:
+        """Fit the encoder and one regression per class; nothing is kept in `workdir`."""
+        encoder = fit_encoder(rows, "scaled")
+        model = fit_linear(
+            encoder.encode(rows),
+            rows.labelled,
+            seed=seed,
+            C=self.C,
+            pos_power=self.pos_power,
+            deadline=deadline.moment,
+        )
+        return FittedModel(encoder, model, _unweighted(rows.labelled, self.pos_power))
+
+
+@dataclass(frozen=True)
+class ForestLearner:
+    """Extremely randomised trees on raw features; see `fit_forest`.
+
+    >>> rows = Rows(np.arange(20.0)[:, None], np.arange(20)[:, None] > 9)
+    >>> (ForestLearner(trees=5).fit(rows, seed=0).logits(rows)[:, 0] > 0).sum()
+    tensor(10)
+    """
+
+    trees: int = 300
+    min_samples_leaf: int = 1
+
+    def fit(
+        self,
+        rows: Rows,
+        *,
+        seed: int,
+        workdir: Path | None = None,
+        deadline: Deadline = NEVER,
+        progress: Progress | None = None,
+    ) -> FittedModel:
+        """Grow the trees; nothing is kept in `workdir`."""
+        encoder = fit_encoder(rows, "raw")
+        forest = fit_forest(
+            encoder.encode(rows),
+            rows.labelled,
+            seed=seed,
+            trees=self.trees,
+            min_samples_leaf=self.min_samples_leaf,
+            deadline=deadline.moment,
+        )
+        return FittedModel(encoder, forest)
+
+
+@dataclass(frozen=True)
+class BoostLearner:
+    """LightGBM on raw features; see `fit_boosters`.
+
+    >>> rows = Rows(np.arange(60.0)[:, None], np.arange(60)[:, None] > 29)
+    >>> (BoostLearner(rounds=20).fit(rows, seed=0).logits(rows)[[0, -1], 0] > 0).tolist()
+    [False, True]
+    """
+
+    rounds: int = 100
+    pos_power: float = 0.0
+
+    def fit(
+        self,
+        rows: Rows,
+        *,
+        seed: int,
+        workdir: Path | None = None,
+        deadline: Deadline = NEVER,
+        progress: Progress | None = None,
+    ) -> FittedModel:
+        """Boost the trees; nothing is kept in `workdir`."""
+        encoder = fit_encoder(rows, "raw")
+        boosters = fit_boosters(
+            encoder.encode(rows),
+            rows.labelled,
+            seed=seed,
+            categorical=encoder.categorical,
+            pos_power=self.pos_power,
+            rounds=self.rounds,
+            deadline=deadline.moment,
+        )
+        # No prior shift: the weights move outputs for new rows by far less than their logarithm.
+        return FittedModel(encoder, boosters)
+
+
+def _unweighted(targets: Array, pos_power: float) -> Array | None:
+    """The shift that undoes the weights of the positives: minus the log of the weight, (C,)."""
+    if pos_power == 0.0:
+        return None
+    positives, negatives = (targets == 1).sum(0), (targets == 0).sum(0)
+    has_both = (positives > 0) & (negatives > 0)  # a class with one value is fitted without weights
+    ratio = np.where(has_both, negatives, 1) / np.where(has_both, positives, 1)
+    shift: Array = (-pos_power * np.log(ratio)).astype(np.float32)
+    return shift
+
+
+def _size(model: Any) -> tuple[int, int]:
+    """The numbers of features and classes that a model is for."""
+    if isinstance(model, LinearModel):
+        return len(model.weights), len(model.bias)
+    return model.trees.features, len(model.prior if isinstance(model, Forest) else model.bias)

@@ -1,0 +1,143 @@
+"""From raw rows to the matrix of a learner: scaled for linear models, as they are for trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from tailmask._util.messages import UserError, require
+from tailmask.data.encoders.array import ArrayEncoder, ArrayRows
+from tailmask.data.encoders.encoder import Encoder
+from tailmask.data.options import DataOptions
+from tailmask.learners.arrays import Matrix, is_sparse
+from tailmask.learners.base import Rows
+
+__all__ = ["Form", "RowEncoder", "encoder_from_json", "fit_encoder"]
+
+Form: TypeAlias = Literal["scaled", "raw"]
+
+
+class RowEncoder(Protocol):
+    """Encodes raw rows as it was fitted to do."""
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the matrix."""
+        ...
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """The columns that hold category codes."""
+        ...
+
+    def encode(self, rows: Rows) -> Matrix:
+        """The matrix (N, width): float32, or CSR."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON with a `kind`, from which `encoder_from_json` makes the encoder again."""
+        ...
+
+
+def fit_encoder(rows: Rows, form: Form) -> RowEncoder:
+    """The encoder for the kind of features that the rows have, with the statistics of these rows.
+
+    >>> encoder = fit_encoder(Rows(np.array([[1.0], [3.0]])), "scaled")
+    >>> encoder.encode(Rows(np.array([[5.0], [np.nan]]))).tolist()
+    [[3.0], [0.0]]
+    """
+    values = _values(rows)
+    if form == "raw":
+        return RawArrays(values.shape[1], sparse=is_sparse(values))
+    return ScaledArrays(ArrayRows(values).fit(np.arange(len(rows)), DataOptions()))
+
+
+def encoder_from_json(value: Mapping[str, Any]) -> RowEncoder:
+    """The encoder that `to_json` described; anything else is refused.
+
+    >>> encoder_from_json({"kind": "raw arrays", "width": 2, "sparse": False})
+    RawArrays(width=2, sparse=False)
+    """
+    kind = value.get("kind")
+    if kind == "raw arrays":
+        width, sparse = value.get("width"), value.get("sparse")
+        if type(width) is not int or width < 0 or type(sparse) is not bool:
+            raise UserError("the stored encoder is damaged: fit the model again")
+        return RawArrays(width, sparse=sparse)
+    if kind == "arrays":
+        encoder = Encoder.from_json(value)
+        if isinstance(encoder, ArrayEncoder):
+            return ScaledArrays(encoder)
+    raise UserError(f"this version of tailmask does not know the encoder {kind!r}")
+
+
+@dataclass(frozen=True)
+class ScaledArrays:
+    """Dense features standardised, sparse ones divided by their largest size; a missing value becomes 0."""
+
+    encoder: ArrayEncoder
+
+    categorical = ()
+
+    @property
+    def width(self) -> int:
+        """One column per feature."""
+        return self.encoder.num_features
+
+    def encode(self, rows: Rows) -> Matrix:
+        """The matrix in float32; sparse where both these and the training rows are sparse."""
+        encoded = self.encoder.encode(_values(rows))
+        return encoded if is_sparse(encoded) else np.asarray(encoded)
+
+    def to_json(self) -> dict[str, Any]:
+        """The means and scales."""
+        return self.encoder.to_json()
+
+
+@dataclass(frozen=True)
+class RawArrays:
+    """Features as they are. Missing values stay missing in dense features and become 0 in sparse ones."""
+
+    width: int
+    sparse: bool  # whether the training rows were
+
+    categorical = ()
+
+    def encode(self, rows: Rows) -> Matrix:
+        """The matrix in float32; the same numbers give the same matrix, dense or sparse."""
+        values = _values(rows)
+        if values.shape[1] != self.width:
+            raise UserError(
+                f"the model was fitted on {self.width} features, but the rows have {values.shape[1]}"
+            )
+        with np.errstate(over="ignore"):  # too large a number becomes infinite, and is refused
+            matrix = values.astype(np.float32)
+        if not self.sparse:
+            matrix = matrix.toarray() if is_sparse(matrix) else matrix
+        numbers = matrix.data if is_sparse(matrix) else matrix
+        if np.isinf(numbers).any():
+            raise UserError(
+                "some features are infinite or too large for float32: scale them or leave them out"
+            )
+        if self.sparse:
+            numbers[np.isnan(numbers)] = 0.0
+        return matrix
+
+    def to_json(self) -> dict[str, Any]:
+        """The number of features, and whether they were sparse."""
+        return {"kind": "raw arrays", "width": self.width, "sparse": self.sparse}
+
+
+def _values(rows: Rows) -> Any:
+    """The features as a numeric array or CSR array."""
+    if hasattr(rows.features, "columns"):
+        raise UserError("this learner takes arrays only: encode the table first")
+    if is_sparse(rows.features):
+        return require("scipy.sparse", extra="cli").csr_array(rows.features)
+    values = np.asarray(rows.features)
+    if values.dtype.kind not in "fiub":
+        raise UserError(f"features must be numbers, got an array of {values.dtype}")
+    return values

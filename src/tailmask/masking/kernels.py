@@ -1,0 +1,205 @@
+"""Fast forms of the plain functions, for eager float32 on the CPU.
+
+Each gives what the plain function of `tailmask.functional` gives (`tests/masking/test_kernels.py`), and has a
+line in `benchmarks/loss.py` that shows what it saves. `applies` says where they can be used.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["add_histogram", "applies", "draw", "histogram", "is_large", "masked_cross_entropy"]
+
+# Below this many labels the calls cost more than the arithmetic, and the plain functions make fewer of them.
+_LARGE = 2**14
+
+# Labels that are worked on at once: their temporaries stay in the processor's cache.
+_BLOCK = 2**17
+
+# How many values from ½ to 1 are multiplied before a logarithm is taken: no such product underflows.
+_FACTORS = 64
+
+
+def applies(logits: Tensor, *, num_bins: int, generator: torch.Generator | None = None) -> bool:
+    """Whether the kernels can be used for logits of shape (N, C).
+
+    >>> applies(torch.zeros(2, 3), num_bins=10), applies(torch.zeros(2, 3, dtype=torch.float64), num_bins=10)
+    (True, False)
+    """
+    return (
+        not torch.compiler.is_compiling()
+        and logits.is_cpu
+        and logits.dtype == torch.float32
+        and (generator is None or generator.device.type == "cpu")
+        and 2 * logits.shape[1] * num_bins < 2**31  # bins are numbered in int32
+    )
+
+
+def is_large(logits: Tensor) -> bool:
+    """Whether `masked_cross_entropy` is faster than torch's own cross-entropy of a drawn mask."""
+    return logits.numel() >= _LARGE
+
+
+def histogram(
+    probabilities: Tensor, targets: Tensor, num_bins: int, *, known: Tensor | None = None
+) -> Tensor:
+    """`functional.histogram` by one `bincount` of int32; where `known` is None, all targets are 0 or 1.
+
+    >>> histogram(torch.tensor([[0.2], [0.9]]), torch.tensor([[0.0], [1.0]]), 2)
+    tensor([[[1, 0]],
+    <BLANKLINE>
+            [[0, 1]]])
+    """
+    num_classes = probabilities.shape[1]
+    size = num_classes * num_bins
+    label = targets.int() if known is None else (targets >= 0.5).int()
+    index = (probabilities * num_bins).clamp_(max=num_bins - 1).int()
+    index.add_(_first_bins(num_classes, num_bins)).add_(label, alpha=size)
+    index = index.flatten() if known is None else index[known]
+    return torch.bincount(index, minlength=2 * size).view(2, num_classes, num_bins)
+
+
+@functools.lru_cache(maxsize=16)
+def _first_bins(num_classes: int, num_bins: int) -> Tensor:
+    """Number of each class's first bin (C,): to make it for every batch is 3 % of a small one."""
+    return torch.arange(0, num_classes * num_bins, num_bins, dtype=torch.int32, device="cpu")
+
+
+def add_histogram(counts: Tensor, logits: Tensor, targets: Tensor, *, known: Tensor | None = None) -> None:
+    """Add the histogram of a batch of any size to `counts` (2, C, bins), block by block.
+
+    >>> counts = torch.zeros(2, 1, 2, dtype=torch.int64)
+    >>> add_histogram(counts, torch.tensor([[-1.0], [2.0]]), torch.tensor([[0.0], [1.0]]))
+    >>> counts.tolist()
+    [[[1, 0]], [[0, 1]]]
+    """
+    num_bins = counts.shape[-1]
+    if logits.numel() <= _BLOCK:
+        counts += histogram(logits.sigmoid(), targets, num_bins, known=known)
+        return
+    for block in _blocks(*logits.shape):
+        part = None if known is None else known[block]
+        counts[:, block[1]] += histogram(logits[block].sigmoid(), targets[block], num_bins, known=part)
+
+
+def draw(keep: Tensor, targets: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """`functional.draw` for targets (N, C) of 0 and 1 and keep probabilities (2, C), by 16 bits a label.
+
+    A label is kept where its 16 bits, as a whole number below 2¹⁶, are below keep · 2¹⁶ less an offset from
+    [0, 1). Each class has one offset, drawn anew for each batch. Averaged over the offset, the probability is
+    `keep` itself (to 2⁻²⁴) rather than a multiple of 2⁻¹⁶.
+
+    >>> draw(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    negatives, positives = keep.unbind()
+    if not is_large(targets):
+        uniform = torch.empty_like(targets).uniform_(generator=generator)
+        return uniform.lt_(torch.lerp(negatives, positives, targets))
+    num_samples, num_classes = targets.shape
+    size = (num_samples + 1) * num_classes
+    words = torch.empty(size // 4 + 1, dtype=torch.int64, device="cpu")
+    words.random_(-(2**63), None, generator=generator)  # all 64 bits: four labels a word
+    bits = words.view(torch.int16)[:size].view(-1, num_classes)  # (N + 1, C), from −2¹⁵ to 2¹⁵ − 1
+    offset = (bits[-1] >> 8).float().add_(128).mul_(2**-8)  # multiples of 2⁻⁸: certain labels stay certain
+    negatives, positives = (keep * 2**16 - (offset + 2**15)).unbind()
+    return bits[:-1].float().lt_(torch.lerp(negatives, positives, targets))
+
+
+def masked_cross_entropy(
+    logits: Tensor,
+    targets: Tensor,
+    keep: Tensor,
+    *,
+    counts: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    scale: float = 1.0,
+) -> Tensor:
+    """`scale` times the summed cross-entropy of the labels that a draw keeps (Eq. 2); targets are 0 or 1.
+
+    One sigmoid serves the loss, its gradient and the histogram, which is added to `counts` (2, C, bins)
+    unless that is None.
+
+    >>> logits, targets = torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 0.0]])
+    >>> masked_cross_entropy(logits, targets, torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
+    tensor(0.6931)
+    """
+    loss: Tensor = _MaskedCrossEntropy.apply(logits, targets, keep, counts, generator, scale)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _MaskedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: Tensor,
+        targets: Tensor,
+        keep: Tensor,
+        counts: Tensor | None,
+        generator: torch.Generator | None,
+        scale: float,
+    ) -> Tensor:
+        if logits.numel() <= _BLOCK:
+            total, gradient = _masked_block(logits, targets, keep, counts, generator)
+        else:
+            gradient = torch.empty_like(logits)
+            total = torch.zeros((), dtype=torch.float32, device="cpu")
+            for block in _blocks(*logits.shape):
+                columns = block[1]
+                part, gradient[block] = _masked_block(
+                    logits[block],
+                    targets[block],
+                    keep[:, columns],
+                    None if counts is None else counts[:, columns],
+                    generator,
+                )
+                total += part
+        ctx.save_for_backward(logits, targets, gradient)
+        ctx.scale = scale
+        return total.mul_(scale)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        logits, targets, gradient = ctx.saved_tensors
+        if torch.is_grad_enabled():  # for second derivatives
+            gradient = (logits.sigmoid() - targets) * (gradient != 0)
+        return gradient * (grads[0] * ctx.scale), None, None, None, None, None
+
+
+def _masked_block(
+    logits: Tensor, targets: Tensor, keep: Tensor, counts: Tensor | None, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """The summed loss of a block and its gradient."""
+    probabilities = logits.sigmoid()
+    if counts is not None:
+        counts += histogram(probabilities, targets, counts.shape[-1])
+    gradient = probabilities.sub_(targets).mul_(draw(keep, targets, generator))
+    # For targets of 0 and 1, cross-entropy is −log max(p, 1 − p), plus |x| where p is on the wrong side of ½:
+    # just there p − y rounds to ±1, with the sign of x. Both terms are 0 where the gradient is masked.
+    wrong = gradient.round()
+    distance = logits.flatten().dot(wrong.flatten())
+    return distance - _sum_of_logs(1 - wrong.sub_(gradient).abs_()), gradient
+
+
+def _sum_of_logs(values: Tensor) -> Tensor:
+    """Sum of the logarithms of values from ½ to 1, by one logarithm for each product of 64."""
+    values = values.flatten()
+    number = len(values) // _FACTORS * _FACTORS
+    total = values[:number].view(_FACTORS, -1).prod(dim=0).log_().sum()
+    return total if number == len(values) else total + values[number:].log_().sum()
+
+
+def _blocks(num_rows: int, num_classes: int) -> Iterator[tuple[slice, slice]]:
+    """Parts of a batch of about `_BLOCK` labels each: of all its rows or of all its classes."""
+    if num_classes > num_rows:
+        width = max(64, _BLOCK // num_rows)
+        yield from ((slice(None), slice(start, start + width)) for start in range(0, num_classes, width))
+    else:
+        height = max(64, _BLOCK // num_classes)
+        yield from ((slice(start, start + height), slice(None)) for start in range(0, num_rows, height))

@@ -1,0 +1,45 @@
+"""The method grammar, and the objective that a method makes of a data set.
+
+`parse` reads a name, `build_objective` makes of it what a training loop needs. The words are declared in the
+files of `losses`, `sampling` and here, and `find_words` lists them without torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailmask._util.registry import find_words
+from tailmask.methods.grammar import (
+    DEFAULT_METHODS,
+    RECOMMENDED,
+    Method,
+    Part,
+    check_options,
+    method_help,
+    parse,
+)
+
+if TYPE_CHECKING:
+    from tailmask.methods.objective import Objective as Objective
+    from tailmask.methods.objective_building import build_objective as build_objective
+
+__all__ = [
+    "DEFAULT_METHODS",
+    "RECOMMENDED",
+    "Method",
+    "Objective",
+    "Part",
+    "build_objective",
+    "check_options",
+    "find_words",
+    "method_help",
+    "parse",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Objective", "build_objective"):
+        from tailmask.methods import objective_building
+
+        return getattr(objective_building, name)
+    raise AttributeError(f"module 'tailmask.methods' has no attribute {name!r}")

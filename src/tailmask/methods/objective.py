@@ -1,0 +1,111 @@
+"""What a method is in training: the loss, the samples of each epoch, and what happens between epochs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from tailmask import losses
+from tailmask._util.seeds import generator
+from tailmask.masking import PartialLabelMasking, RatioUpdate
+from tailmask.sampling import ClassAwareSampler, UndersamplingSampler
+
+__all__ = ["Objective"]
+
+
+class Objective(nn.Module):
+    """The loss of a method with the state that it carries from epoch to epoch.
+
+    Epochs count from 0. `order` says which samples an epoch meets, `begin_epoch` prepares for it, calling the
+    objective gives the loss of a batch, and `end_epoch` moves the ratios where the method masks labels.
+    """
+
+    def __init__(
+        self,
+        criterion: nn.Module,
+        *,
+        num_samples: int,
+        seed: int,
+        sampler: UndersamplingSampler | ClassAwareSampler | None = None,
+        statistics: Literal["training", "validation"] = "training",
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__()
+        self.criterion = criterion
+        self.num_samples = num_samples
+        self.seed = seed
+        self.sampler = sampler
+        self.statistics = statistics
+        self.notes = notes
+
+    @property
+    def masking(self) -> PartialLabelMasking | None:
+        """The criterion, where it is one that masks labels."""
+        return self.criterion if isinstance(self.criterion, PartialLabelMasking) else None
+
+    @property
+    def prior_shift(self) -> Tensor | None:
+        """What turns logits back to the data's own prior, (C,), as far as training has come; None if nothing.
+
+        Undersampling changes how classes occur together, which no shift of single logits undoes.
+        """
+        masking = self.masking
+        if masking is None or self.sampler is not None or not masking.supports_prior_shift:
+            return None
+        return masking.prior_shift()
+
+    @property
+    def activation(self) -> Literal["sigmoid", "softmax"]:
+        """What turns logits into probabilities."""
+        return "softmax" if self.needs_cosines else "sigmoid"
+
+    @property
+    def needs_cosines(self) -> bool:
+        """Whether the network's last layer must be normalised, as LDAM's."""
+        return self._ldam() is not None
+
+    @property
+    def logit_scale(self) -> float:
+        """What the network's outputs are multiplied with to be logits: LDAM's are cosines."""
+        ldam = self._ldam()
+        return 1.0 if ldam is None else ldam.scale
+
+    def order(self, epoch: int) -> Tensor:
+        """Indices of the samples of an epoch, in the order in which they are met."""
+        if self.sampler is None:
+            return torch.randperm(self.num_samples, generator=generator(self.seed, "order", epoch))
+        self.sampler.set_epoch(epoch)
+        return self.sampler.indices()
+
+    def begin_epoch(self, epoch: int, *, rank: int = 0) -> None:
+        """Prepare for an epoch: the source of the masks, the draw's class counts, deferred weights."""
+        for module in self.modules():
+            if isinstance(module, losses.DeferredReweighting):
+                module.set_epoch(epoch)
+        if self.masking is None:
+            return
+        device = self.masking.target_ratio.device
+        self.masking.generator = generator(self.seed, "masks", epoch, rank, device=device)
+        if self.sampler is not None:
+            self.sampler.set_epoch(epoch)
+            negatives, positives = self.sampler.class_counts()
+            self.masking.set_class_counts(positives, negatives)
+
+    def end_epoch(self) -> RatioUpdate | None:
+        """Move the ratios by the epoch's statistics; all ranks must call it."""
+        return None if self.masking is None else self.masking.step()
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Loss of a batch."""
+        loss: Tensor = self.criterion(logits, targets)
+        return loss
+
+    def total_weight(self, targets: Tensor) -> Tensor | None:
+        """What a batch's loss is divided by, (), where that is not its number of rows: LDAM's weights."""
+        ldam = self._ldam()
+        return None if ldam is None else ldam.total_weight(targets)
+
+    def _ldam(self) -> losses.LDAMLoss | None:
+        return next((module for module in self.modules() if isinstance(module, losses.LDAMLoss)), None)

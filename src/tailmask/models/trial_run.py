@@ -1,0 +1,123 @@
+"""Networks tried out before they are trained, without a trace of the trial in them."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import is_lazy
+
+from tailmask._util.messages import UserError
+
+__all__ = ["check_outputs", "evaluation_mode", "needs_two_rows", "reason"]
+
+
+@contextlib.contextmanager
+def evaluation_mode(network: nn.Module) -> Iterator[None]:
+    """The network in evaluation mode; afterwards each of its modules is in the mode that it was in.
+
+    In a user's network some may be frozen, in evaluation mode while the others train.
+
+    >>> network = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2).eval())
+    >>> with evaluation_mode(network):
+    ...     [module.training for module in network]
+    [False, False]
+    >>> [module.training for module in network]
+    [True, False]
+    """
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def check_outputs(network: nn.Module, shape: Sequence[int], num_classes: int, *, name: str) -> None:
+    """Refuse a network that does not turn inputs (N, *shape) into logits (N, num_classes).
+
+    >>> check_outputs(nn.Linear(4, 3), (4,), 3, name="mine:factory")
+    """
+    inputs = _zeros(network, 2, shape)
+    with evaluation_mode(network), _untouched(network):
+        try:
+            outputs = network(inputs)
+        except Exception as error:  # whatever a user's own code raises
+            raise UserError(
+                f"the network of {name} cannot take inputs of shape {tuple(inputs.shape)}: {reason(error)}"
+            ) from error
+    expected = (2, num_classes)
+    if isinstance(outputs, Tensor):
+        if outputs.shape == expected and outputs.is_floating_point():
+            return
+        kind = str(outputs.dtype).removeprefix("torch.")
+        got = f"a tensor of shape {tuple(outputs.shape)} and type {kind}"
+    else:
+        got = f"a {type(outputs).__name__}"
+    raise UserError(
+        f"the network of {name} must turn inputs of shape {tuple(inputs.shape)} into logits of shape "
+        f"{expected}, got {got}"
+    )
+
+
+def needs_two_rows(network: nn.Module, shape: Sequence[int]) -> bool:
+    """Whether the network cannot be trained on a batch of one row, for its batch normalisation.
+
+    That has a variance to take, over rows and pixels, of which there may be one.
+
+    >>> needs_two_rows(nn.BatchNorm1d(4), (4,)), needs_two_rows(nn.BatchNorm2d(1), (1, 2, 2))
+    (True, False)
+    """
+    if not any(isinstance(module, _BatchNorm) and module.training for module in network.modules()):
+        return False
+    with _untouched(network):
+        try:
+            network(_zeros(network, 1, shape))
+        except Exception as error:  # all else that is wrong is told when a whole batch is wrong
+            return "more than 1 value per channel" in str(error)
+    return False
+
+
+def reason(error: Exception) -> str:
+    """An error of a user's own code in one line, with its place there where it has one.
+
+    >>> reason(KeyError("width"))
+    "KeyError: 'width'"
+    """
+    text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in ("tailmask", "torch"):
+            return f"{text} ({Path(frame.f_code.co_filename).name}, line {line})"
+    return text
+
+
+def _zeros(network: nn.Module, number: int, shape: Sequence[int]) -> Tensor:
+    first = next(network.parameters(), None)
+    return torch.zeros(number, *shape, device=None if first is None else first.device)
+
+
+@contextlib.contextmanager
+def _untouched(network: nn.Module) -> Iterator[None]:
+    """No gradients, and afterwards the buffers and torch's random state as they were.
+
+    A buffer that a lazy layer has yet to make stays as the trial made it.
+    """
+    buffers = [
+        (module, name, buffer, buffer.clone())
+        for module in network.modules()
+        for name, buffer in module.named_buffers(recurse=False)
+        if not is_lazy(buffer)
+    ]
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        try:
+            yield
+        finally:
+            for module, name, buffer, content in buffers:
+                # One that is spread over its storage cannot be written to, nor could the trial.
+                setattr(module, name, buffer if buffer.equal(content) else buffer.copy_(content))

@@ -1,0 +1,148 @@
+"""The discussion's figures: precision of the head, recall of the tail, and what is left of the imbalance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailmask.data.facts import load_data
+from tailmask.paper.items.other_data import own_setting
+from tailmask.paper.items.scores_by_class import class_scores
+from tailmask.paper.published_numbers import load_paper
+from tailmask.paper.request import Answer, Part, Request, Runs
+from tailmask.paper.result_table import Cell, Row, Table, measured
+from tailmask.runs import ResolvedSetting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["EndsItem", "ImbalanceItem", "ends_item", "imbalance_item"]
+
+NUM_DRAWS = 10
+
+
+@dataclass(frozen=True)
+class EndsItem:
+    """Precision over the most frequent and recall over the rarest classes, BCE against PLM."""
+
+    title: str
+    setting: ResolvedSetting
+
+    @property
+    def parts(self) -> list[Part]:
+        """What is to be trained."""
+        return [Part(self.setting, method) for method in ("bce", "plm")]
+
+    def answer(self, runs: Runs) -> Answer:
+        """The means over the classes at either end, and PLM's gain beside the paper's."""
+        bce, plm = map(runs.find, self.parts)
+        if not bce or not plm:
+            return Answer(())
+        is_paper = self.setting.data == "coco"
+        paper = load_paper()
+        stated = {
+            ("precision", 5): paper["discussion"]["precision_frequent_5_gain"],
+            ("precision", 10): paper["figure8"]["precision_frequent_10_gain"],
+            ("recall", -5): paper["discussion"]["recall_rarest_5_gain"],
+        }
+        rows = []
+        for (metric, number), gain in stated.items():
+            scores = class_scores("", metric, bce=bce, plm=plm)
+            ends = slice(None, number) if number > 0 else slice(number, None)
+            before, after = (_over_classes(values[ends]) for values in (scores.bce, scores.plm))
+            end = "most frequent" if number > 0 else "rarest"
+            cells = (measured(before), measured(after))
+            difference = (cells[1].mean or 0.0) - (cells[0].mean or 0.0)
+            label = f"{metric.capitalize()}, {min(abs(number), len(scores.classes))} {end} classes"
+            rows.append(Row(label, (*cells, Cell(gain if is_paper else None, difference))))
+        table = Table("In percent", "Measure", ("bce", "plm", "Gain"), tuple(rows))
+        return Answer((table,), _draw(table, ("bce", "plm")))
+
+
+@dataclass(frozen=True)
+class ImbalanceItem:
+    """The imbalance that training meets: of the data, after undersampling, and of what PLM keeps."""
+
+    title: str
+    setting: ResolvedSetting
+
+    @property
+    def parts(self) -> list[Part]:
+        """What is to be trained; undersampling needs no training to be counted."""
+        return [Part(self.setting, "plm")]
+
+    def answer(self, runs: Runs) -> Answer:
+        """ρ of the positives, and the spread of the ratios, for each way."""
+        from tailmask.methods import build_objective
+
+        train = load_data(self.setting.data, self.setting.options).train
+        negatives, positives = train.counts().double()
+        rows = [Row("The data", _cells([_imbalance(positives.tolist(), negatives.tolist())]))]
+        method = self.setting.config("bce+undersample").method
+        objective = build_objective(method, train)
+        drawn = []
+        for epoch in range(NUM_DRAWS):
+            objective.order(epoch)
+            counts = objective.sampler.class_counts() if objective.sampler is not None else train.counts()
+            drawn.append(_imbalance(counts[1].tolist(), counts[0].tolist()))
+        samples = getattr(objective.sampler, "samples_per_class", None)
+        rows.append(Row(f"Undersampling, {samples} a class", _cells(drawn)))
+        kept = []
+        for run in runs.find(self.parts[0]):
+            keep = run.history[-1]["keep"]
+            counted = zip(keep, run.config["train_counts"], strict=True)
+            of_negatives, of_positives = (
+                [share * n for share, n in zip(shares, numbers, strict=True)] for shares, numbers in counted
+            )
+            kept.append(_imbalance(of_positives, of_negatives))
+        rows.append(Row("plm, last epoch", _cells(kept)))
+        columns = ("ρ: most over fewest positives", "Largest over smallest ratio")
+        table = Table("Imbalance that training meets", "Training on", columns, tuple(rows), digits=1)
+        note = (
+            f"Undersampling is counted over the draws of {NUM_DRAWS} epochs, plm by the labels that it keeps "
+            "in its last epoch."
+        )
+        return Answer((table,), _draw(table, columns, logarithmic=True), notes=(note,))
+
+
+def ends_item(request: Request) -> EndsItem:
+    """Precision over the most frequent classes of MSCOCO, or of other data."""
+    data = request.data or "coco"
+    setting = request.setting(data) if request.data is None else own_setting(request, data)[0]
+    return EndsItem(f"Discussion: precision and recall at the ends of {data}", setting)
+
+
+def imbalance_item(request: Request) -> ImbalanceItem:
+    """The imbalance that is left on MultiMNIST, or on other data."""
+    data = request.data or "multimnist"
+    return ImbalanceItem(f"Discussion: what is left of the imbalance of {data}", request.setting(data))
+
+
+def _draw(table: Table, columns: Sequence[str], *, logarithmic: bool = False) -> Figure:
+    """The first columns of a table as bars, a group for each row."""
+    from tailmask.report.charts import grouped_bars
+
+    groups = {
+        row.label.replace(", ", "\n"): {
+            name: cell.mean for name, cell in zip(columns, row.cells, strict=False) if cell.mean is not None
+        }
+        for row in table.rows
+    }
+    return grouped_bars(groups, label=table.caption, logarithmic=logarithmic)
+
+
+def _over_classes(values: tuple[tuple[float, ...], ...]) -> list[float]:
+    """Mean over the classes, one value a run."""
+    return [sum(of_run) / len(of_run) for of_run in zip(*values, strict=True)]
+
+
+def _imbalance(positives: list[float], negatives: list[float]) -> tuple[float, float]:
+    present = [number for number in positives if number]
+    ratios = [p / n for p, n in zip(positives, negatives, strict=True) if p and n]
+    return max(present) / min(present), max(ratios) / min(ratios)
+
+
+def _cells(values: list[tuple[float, float]]) -> tuple[Cell, Cell]:
+    rho, spread = zip(*values, strict=True) if values else ((), ())
+    return measured(rho), measured(spread)

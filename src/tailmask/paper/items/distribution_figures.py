@@ -1,0 +1,138 @@
+"""Figures 1 and 7: distributions of a network's outputs, by class, where it is present and where not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tailmask.data.facts import load_data
+from tailmask.paper.items.other_data import own_setting
+from tailmask.paper.request import Answer, Part, Request, Runs
+from tailmask.paper.result_table import Cell, Row, Table
+from tailmask.runs import ResolvedSetting, Run
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["DistributionItem", "bin_names", "output_item", "shares", "training_item"]
+
+NUM_BINS = 10
+# The first ten epochs of a recipe: its warm-up, then its full learning rate.
+TEN_EPOCHS = ("schedule.epochs=10", "schedule.milestones=[]", "schedule.factors=[]")
+
+
+@dataclass(frozen=True)
+class DistributionItem:
+    """Distributions over ten bins of the outputs for the most frequent and the rarest classes."""
+
+    title: str
+    setting: ResolvedSetting
+    methods: tuple[str, ...]
+    split: Literal["train", "test"]
+    num_classes: int  # from either end
+    with_truth: bool = False
+
+    @property
+    def parts(self) -> list[Part]:
+        """What is to be trained."""
+        return [Part(self.setting, method) for method in self.methods]
+
+    def answer(self, runs: Runs) -> Answer:
+        """The distributions of the runs with the lowest seed, as a table and as a figure."""
+        from tailmask.comparison.chosen_classes import by_frequency
+        from tailmask.report.charts import output_distributions
+
+        found = {part.method: run for part in self.parts for run in runs.find(part)[:1]}
+        if not found:
+            return Answer(())
+        counts = {method: _counts(run, self.setting, self.split) for method, run in found.items()}
+        config = next(iter(found.values())).config
+        names, positives = config["classes"], config["train_counts"][1]
+        chosen = _ends(by_frequency(positives), self.num_classes)
+        rows = [
+            Row(
+                f"{names[c]} {kind}, {method}",
+                tuple(Cell(mean=100 * value) for value in shares(values)[label, c].tolist()),
+            )
+            for label, kind in ((1, "present"), (0, "absent"))
+            for c in chosen
+            for method, values in counts.items()
+        ]
+        caption = f"Share of the outputs in each bin, in percent, on the {_SPLITS[self.split]} set"
+        table = Table(caption, "Class, label and method", bin_names(NUM_BINS), tuple(rows), digits=1)
+        figure = output_distributions(
+            {method: values.numpy() for method, values in counts.items()},
+            classes=names,
+            train_positives=positives,
+            chosen=chosen,
+            truth=self.with_truth,
+        )
+        return Answer((table,), figure, notes=(_NOTES[self.split],))
+
+
+_SPLITS = {"train": "training", "test": "test"}
+_NOTES = {
+    "test": "The paper does not say which set its figure is of; this is the test set, lowest seed.",
+    "train": "Of the network after the first ten epochs of its schedule (scaled to the budget), lowest seed.",
+}
+
+
+def output_item(request: Request) -> DistributionItem:
+    """Figure 1: outputs of BCE and PLM on CIFAR-10-LT."""
+    data = request.data or "cifar10-lt"
+    setting = request.setting(data) if request.data is None else own_setting(request, data)[0]
+    return DistributionItem(
+        f"Figure 1: outputs of bce and plm on {data}", setting, ("bce", "plm"), "test", num_classes=2
+    )
+
+
+def training_item(request: Request) -> DistributionItem:
+    """Figure 7: outputs on MultiMNIST's training set after ten epochs of BCE, beside the ground truth."""
+    data = request.data or "multimnist"
+    setting = request.setting(data, fields=TEN_EPOCHS)
+    return DistributionItem(
+        f"Figure 7: outputs on the training set of {data}", setting, ("bce",), "train", 2, with_truth=True
+    )
+
+
+def bin_names(number: int) -> tuple[str, ...]:
+    """What the bins of outputs between 0 and 1 are called.
+
+    >>> bin_names(2)
+    ('0–0.5', '0.5–1')
+    """
+    return tuple(f"{place / number:g}–{(place + 1) / number:g}" for place in range(number))
+
+
+def shares(counts: Tensor) -> Tensor:
+    """Histograms (2, C, bins) as distributions; those of a label that never occurs are all zero."""
+    return counts / counts.sum(dim=-1, keepdim=True).clamp(min=1)
+
+
+def _counts(run: Run, setting: ResolvedSetting, split: Literal["train", "test"]) -> Tensor:
+    """Histograms (2, C, bins) of a run's outputs."""
+    import torch
+
+    from tailmask.functional import histogram
+
+    if split == "test":
+        arrays = run.predictions()
+        logits, targets = torch.from_numpy(arrays["test_logits"]), torch.from_numpy(arrays["test_targets"])
+    else:
+        from tailmask.runs.model_file import load_model
+        from tailmask.training.split_outputs import all_targets, predict
+
+        train = load_data(setting.data, setting.options).train
+        network, _ = load_model(run.folder / "model.safetensors", model=run.config["recipe"]["model"]["name"])
+        logits, targets = predict(network, train), all_targets(train)
+    known = targets >= 0
+    return histogram(logits.sigmoid(), targets.clamp(min=0), NUM_BINS, known=known)
+
+
+def _ends(order: list[int], number: int) -> list[int]:
+    """So many classes from either end of the order.
+
+    >>> _ends([4, 3, 2, 1, 0], 1)
+    [4, 0]
+    """
+    return order if len(order) <= 2 * number else [*order[:number], *order[-number:]]

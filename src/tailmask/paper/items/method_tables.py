@@ -1,0 +1,198 @@
+"""Tables 1 to 6: methods down, settings and measures across, the paper's numbers beside the measured ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tailmask._util.messages import UserError, listing
+from tailmask.methods import parse
+from tailmask.paper.items.other_data import own_metrics, own_setting
+from tailmask.paper.published_numbers import load_paper, paper_rows
+from tailmask.paper.request import Answer, Part, Request, Runs
+from tailmask.paper.result_table import Cell, Row, Table, measured
+from tailmask.runs import ResolvedSetting
+
+__all__ = ["TableItem", "chosen_imbalances", "percentages", "table_item"]
+
+PaperRows = dict[str, list[float | None]]
+
+_TITLES = {
+    "table1": "Table 1: methods on MultiMNIST",
+    "table2": "Table 2: methods on MSCOCO",
+    "table3": "Table 3: methods on CIFAR-10-LT",
+    "table4": "Table 4: methods on CIFAR-100-LT",
+    "table5": "Table 5: the rate λ on long-tailed CIFAR",
+    "table6": "Table 6: the initial ratio on long-tailed CIFAR",
+}
+_LABELS = {"table5": "λ", "table6": "Initial ratio"}
+_DATA_TITLES = {"cifar10-lt": "CIFAR-10-LT", "cifar100-lt": "CIFAR-100-LT"}
+_INITIAL_RATIOS = {"min": "min r", "max": "max r", "mean": "mean r", "class": "r, the data's"}
+# β of the class-balanced weights on CIFAR-100 by ρ, after Cui et al.; the recipe has that of ρ = 100 and 200.
+_CIFAR100_BETA = {50.0: 0.99, 20.0: 0.99, 10.0: 0.999}
+_QUOTED = "The paper quotes its rows bce+cb and ldam+drw from Cui et al. (2019) and Cao et al. (2019)."
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns that share a setting, one for each measure."""
+
+    title: str
+    setting: ResolvedSetting
+    metrics: tuple[str, ...]
+
+    def part(self, method: str) -> Part:
+        """What fills a method's cells."""
+        beta = _CIFAR100_BETA.get(self.setting.options.rho)
+        if method == "bce+cb" and self.setting.data == "cifar100-lt" and beta is not None:
+            method = f"bce+cb:beta={beta}"
+        return Part(self.setting, method)
+
+
+@dataclass(frozen=True)
+class TableItem:
+    """A table of methods by settings and measures, in percent."""
+
+    title: str
+    label: str
+    groups: tuple[Group, ...]
+    rows: PaperRows  # by method; an empty list where the paper has none
+    parts: list[Part]
+    notes: tuple[str, ...] = ()
+
+    def answer(self, runs: Runs) -> Answer:
+        """The table with what was run so far."""
+        columns = [
+            ", ".join(filter(None, (group.title, _heading(metric))))
+            for group in self.groups
+            for metric in group.metrics
+        ]
+        known = [group.part(method) for group in self.groups for method in self.rows]
+        methods = self.rows | {method: [] for method in runs.more_methods(known)}
+        rows = []
+        for method, paper in methods.items():
+            measures = [runs.measures(group.part(method)) for group in self.groups]
+            values = [
+                percentages(found, metric)
+                for group, found in zip(self.groups, measures, strict=True)
+                for metric in group.metrics
+            ]
+            numbers = paper or [None] * len(values)
+            cells: list[Cell] = [
+                measured(own, paper=number) for own, number in zip(values, numbers, strict=True)
+            ]
+            rows.append(Row(_row_label(method, self.label), tuple(cells)))
+        caption = "In percent" + ("; K is the number of rarest classes" if "K=" in "".join(columns) else "")
+        table = Table(caption, self.label, tuple(columns), tuple(rows))
+        return Answer((table,), notes=(*self.notes, *self._drift(methods)))
+
+    def _drift(self, methods: Iterable[str]) -> list[str]:
+        """Say where a budget has changed λ, since a table by λ would mislead otherwise."""
+        changed: dict[str, None] = {}
+        for method in methods:
+            asked = parse(method).masking
+            resolved = self.groups[0].setting.config(method).method.masking
+            if (
+                asked is not None
+                and resolved is not None
+                and asked.get("rate") not in (None, resolved.get("rate"))
+            ):
+                changed[f"λ = {asked.get('rate'):g} is {resolved.get('rate'):g} here"] = None
+        if not changed:
+            return []
+        return [f"So that λ times the number of epochs stays, {listing(changed)}."]
+
+
+def table_item(request: Request, *, name: str) -> TableItem:
+    """One of the tables 1 to 6, on the paper's data or on others."""
+    paper, title = load_paper()[name], _TITLES[name]
+    if request.data is None:
+        rows = paper_rows(name)
+        groups = _paper_groups(request, paper)
+        trained = _chosen_groups(request, groups)
+    else:
+        setting, facts = own_setting(request, request.data)
+        groups = trained = [Group("", setting, own_metrics(setting, facts))]
+        rows = {method: [] for method in _own_methods(name, setting, single_label=facts.single_label)}
+        title = f"{title.partition(' on ')[0]} on {request.data}"
+    rows |= {method: [] for method in request.names if method not in rows}
+    return TableItem(
+        title,
+        _LABELS.get(name, "Method"),
+        tuple(groups),
+        rows,
+        [group.part(method) for group in trained for method in request.names or rows],
+        notes=(_QUOTED,) if request.data is None and name in ("table3", "table4") else (),
+    )
+
+
+def percentages(measures: Sequence[Mapping[str, float | None]], metric: str) -> list[float]:
+    """One of the measures of each run, in percent, where it is defined."""
+    values = [each.get(metric) for each in measures]
+    return [100 * value for value in values if value is not None]
+
+
+def chosen_imbalances(request: Request, imbalances: Sequence[float]) -> list[float]:
+    """The imbalances ρ that the request asks for, all where it names none."""
+    for rho in request.imbalances:
+        if rho not in imbalances:
+            raise UserError(f"there is no ρ = {rho:g} in it: choose from {listing(imbalances)}")
+    return [float(rho) for rho in request.imbalances or imbalances]
+
+
+def _paper_groups(request: Request, paper: dict[str, Any]) -> list[Group]:
+    metrics, groups = tuple(paper["columns"]), []
+    for data in paper["data"]:
+        if "rho" not in paper:
+            groups.append(Group("", request.setting(data), metrics))
+        for rho in paper.get("rho", []):
+            title = f"ρ = {rho}" if len(paper["data"]) == 1 else _DATA_TITLES[data]
+            groups.append(Group(title, request.setting(data, rho=float(rho)), metrics))
+    return groups
+
+
+def _chosen_groups(request: Request, groups: Sequence[Group]) -> list[Group]:
+    if not request.imbalances:
+        return list(groups)
+    chosen = chosen_imbalances(request, [group.setting.options.rho for group in groups])
+    return [group for group in groups if group.setting.options.rho in chosen]
+
+
+def _own_methods(name: str, setting: ResolvedSetting, *, single_label: bool) -> list[str]:
+    """The methods of the paper's table that fit the data, in table 5 with λ of the data's own recipe."""
+    methods = [method for method in paper_rows(name) if single_label or not method.startswith("ldam")]
+    rate = setting.recipe.method.get("plm", {}).get("rate")
+    own = None if rate is None else str(parse(f"plm:rate={rate}"))
+    if name == "table5" and own is not None and own not in methods:
+        methods.insert(next((i for i, method in enumerate(methods) if _rate(method) < rate), 0), own)
+    return methods
+
+
+def _rate(method: str) -> float:
+    masking = parse(method).masking
+    return 0.0 if masking is None else masking.get("rate") or 0.0
+
+
+def _heading(metric: str) -> str:
+    """A measure in few words.
+
+    >>> _heading("recall_rarest_3"), _heading("exact_match"), _heading("error_balanced")
+    ('Recall K=3', 'Exact match', 'Error')
+    """
+    from tailmask.comparison.measures import describe
+
+    base, _, size = metric.partition("_rarest_")
+    label = "Error" if base == "error_balanced" else describe(base).label
+    return f"{label} K={size}" if size else label
+
+
+def _row_label(method: str, label: str) -> str:
+    """What a row is called: in tables 5 and 6 by the option that they are about."""
+    masking = parse(method).masking
+    if label == "λ" and method in ("bce", f"plm:rate={_rate(method):g}"):
+        return f"{_rate(method):g}" + (" (bce)" if masking is None else "")
+    start = None if masking is None else masking.get("initial_ratio")
+    if label == "Initial ratio" and method == f"plm:initial_ratio={start}":
+        return _INITIAL_RATIOS[str(start)]
+    return method

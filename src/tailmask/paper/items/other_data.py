@@ -1,0 +1,24 @@
+"""Targets on other data than the paper's: their setting, and the measures that stand for the paper's."""
+
+from __future__ import annotations
+
+from tailmask.data.facts import DataFacts
+from tailmask.paper.request import Request
+from tailmask.runs import ResolvedSetting
+
+__all__ = ["own_metrics", "own_setting"]
+
+
+def own_setting(request: Request, data: str) -> tuple[ResolvedSetting, DataFacts]:
+    """The setting of a request's own data, with measures over the rarest classes, and facts about them."""
+    facts = request.facts(data)
+    return request.setting(data, facts=facts), facts
+
+
+def own_metrics(setting: ResolvedSetting, facts: DataFacts) -> tuple[str, ...]:
+    """The measures of the paper's tables: of tables 3 and 4 where samples have one label, else of table 1."""
+    sizes = setting.recipe.evaluation.rarest
+    if facts.single_label:
+        return ("error_balanced", *(f"error_rarest_{size}" for size in sizes))
+    recall, f1 = ([f"{base}_rarest_{size}" for size in sizes] for base in ("recall", "f1"))
+    return ("precision", "recall", *recall, "f1", *f1, "exact_match")

@@ -1,0 +1,59 @@
+"""Figure 2: how the ratios of the classes move from epoch to epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tailmask.paper.published_numbers import load_paper
+from tailmask.paper.request import Answer, Part, Request, Runs
+from tailmask.paper.result_table import Cell, Row, Table, measured
+from tailmask.runs import ResolvedSetting
+
+__all__ = ["RatioItem", "ratio_item"]
+
+
+@dataclass(frozen=True)
+class RatioItem:
+    """The ratio of each class at the first and the last epoch, and its course between them."""
+
+    title: str
+    setting: ResolvedSetting
+
+    @property
+    def parts(self) -> list[Part]:
+        """What is to be trained."""
+        return [Part(self.setting, "plm")]
+
+    def answer(self, runs: Runs) -> Answer:
+        """A table of all classes and the courses of their ratios, both means over the seeds."""
+        from tailmask.comparison.chosen_classes import by_frequency
+        from tailmask.report.charts import ratio_trajectories
+        from tailmask.report.run_curves import ratios
+
+        found = runs.find(self.parts[0])
+        if not found:
+            return Answer(())
+        courses = [ratios([run]) for run in found]  # (T, C) each
+        config = found[0].config
+        names, counts = config["classes"], config["train_counts"][1]
+        ends = load_paper()["figure2"] if self.setting.data == "multimnist" else {}
+        rows = []
+        for c in by_frequency(counts):
+            first, last, factor = (ends.get(part, {}).get(names[c]) for part in ("start", "end", "factor"))
+            before = measured([float(course[0, c]) for course in courses], paper=first)
+            after = measured([float(course[-1, c]) for course in courses], paper=last)
+            rows.append(Row(names[c], (before, after, Cell(factor, _factor(before.mean, after.mean)))))
+        columns = ("First epoch", f"Epoch {len(courses[0])}", "Changed by a factor of")
+        table = Table("Ratio of positives to negatives", "Class", columns, tuple(rows), digits=3)
+        figure = ratio_trajectories(ratios(found), classes=names, train_positives=counts)
+        return Answer((table,), figure)
+
+
+def ratio_item(request: Request) -> RatioItem:
+    """Figure 2 on MultiMNIST or on other data."""
+    data = request.data or "multimnist"
+    return RatioItem(f"Figure 2: ratios over the epochs on {data}", request.setting(data))
+
+
+def _factor(start: float | None, end: float | None) -> float | None:
+    return max(start / end, end / start) if start and end else None

@@ -1,0 +1,191 @@
+"""`reproduce`: a table or figure of the paper, with the paper's numbers beside what is measured here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tailmask._util.files import write_json, write_text
+from tailmask._util.messages import UserError
+from tailmask._util.provenance import provenance
+from tailmask._util.result_formats import RESULT
+from tailmask._util.serialization import to_mapping
+from tailmask.data.facts import DataError
+from tailmask.paper.earlier_result import is_gone, recorded_runs, refuse_loss, run_key
+from tailmask.paper.items import build_item
+from tailmask.paper.items.method_tables import TableItem
+from tailmask.paper.request import Answer, PaperItem, Request
+from tailmask.paper.runs_of_result import RunRecords
+from tailmask.report.charts.svg_file import save_svg
+from tailmask.report.result_markdown import render_markdown
+from tailmask.studies.planned_runs import PlannedRun, check_count, plan_runs
+from tailmask.studies.required_packages import check_extras
+from tailmask.studies.worker_pool import Failure, Listener, Pool, choose_jobs, num_missing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Reproduction", "plan_reproduction", "reproduce"]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What `reproduce` made: the result as plain JSON, the figure where it is one, and the files of both.
+
+    `result["tables"]` has the tables. There are no files where no run could be made.
+    """
+
+    result: dict[str, Any]
+    figure: Figure | None
+    paths: tuple[Path, ...]
+    failures: tuple[Failure, ...] = ()
+
+
+def reproduce(
+    item: str,
+    request: Request | None = None,
+    *,
+    seeds: int = 1,
+    jobs: int | None = None,
+    out: Path | str = "results",
+    runs: Path | str = "runs",
+    listener: Listener | None = None,
+    command: str | None = None,
+) -> Reproduction:
+    """Make a table or figure of the paper, training what it needs and what is not there yet.
+
+    All complete runs of the same setting count, also those of other seeds and methods than this call asks
+    for: so a table can be filled row by row, and some rows can have more seeds. Runs of other settings (the
+    budget, the recipe, the data) never count, and a result of another setting is not overwritten. Of runs
+    that are gone, a table keeps what the result in `out` has on record; a figure that rests on such runs is
+    not overwritten.
+
+    Args:
+        item: `table1` to `table7`, `figure1` to `figure8`, `discussion-precision`, `discussion-imbalance`.
+        request: The data, the budget and the like; None is the paper's data at the full budget.
+        seeds: Number of seeds, from 0 on.
+        jobs: Runs to make at a time; None is one for each GPU, else each core, at most 8.
+        out: Folder for the result: `<item>.json`, `<item>.md` and, of figures, `<item>.svg`.
+        runs: Folder for the runs, which all tables and figures share.
+        listener: Hears how the work goes on.
+        command: The command line to put on record.
+
+    >>> import tempfile
+    >>> made = reproduce("figure5", out=tempfile.mkdtemp())
+    >>> [cell["mean"] for cell in made.result["tables"][0]["rows"][1]["cells"]]
+    [1.0, 1.0, 1.0, 2.0]
+    """
+    request = request or Request()
+    check_extras()
+    path = Path(out) / f"{item}.json"
+    earlier = recorded_runs(path, request)
+    built = build_item(item, request)
+    planned = _plan(built, seeds=seeds, runs=Path(runs))
+    there = _kept(path, built, planned, earlier, runs=Path(runs))
+    failures = _make(item, request, planned, there, jobs, listener) if planned else []
+    records = RunRecords(Path(runs), recorded_runs(path, request))  # read anew, as others may have added rows
+    with _data_hint(item, request):
+        answer = built.answer(records)
+    records.check(path)
+    result = _result(item, built, answer, records, request) | {"command": command}
+    paths = _write(path, result, answer) if records.found or not planned else ()
+    return Reproduction(result, answer.figure, paths, tuple(failures))
+
+
+def plan_reproduction(
+    item: str, request: Request | None = None, *, seeds: int = 1, runs: Path | str = "runs"
+) -> list[PlannedRun]:
+    """The runs that `reproduce` would make or read, for a scheduler to make them one by one.
+
+    >>> plan_reproduction("figure2", Request(budget=0.2))[0].command
+    'tailmask train multimnist --budget 0.2 --method plm --seed 0 --out runs/multimnist_budget=0.2/plm_seed=0'
+    """
+    return _plan(build_item(item, request or Request()), seeds=seeds, runs=Path(runs))
+
+
+def _plan(built: PaperItem, *, seeds: int, runs: Path) -> list[PlannedRun]:
+    check_count("seeds", seeds)
+    planned = [
+        run
+        for seed in range(seeds)
+        for setting, method in built.parts
+        for run in plan_runs(setting, [method], [seed], folder=runs / setting.name)
+    ]
+    for run in planned:
+        _ = run.config  # raises where a name or a value is wrong
+    return planned
+
+
+def _kept(
+    path: Path, built: PaperItem, planned: Sequence[PlannedRun], earlier: list[dict[str, Any]], *, runs: Path
+) -> RunRecords:
+    """What is there besides the planned runs; raises what the result would be refused for in the end."""
+    coming = {(run.setting.name, run.config.name, run.config.seed) for run in planned}
+    others = [record for record in earlier if run_key(record) not in coming]
+    records = RunRecords(runs, others)
+    if isinstance(built, TableItem):  # which needs no more of a run than its record holds
+        built.answer(records)
+        records.check(path)
+    else:
+        refuse_loss(path, [record for record in others if is_gone(record, runs=runs)], runs=runs)
+    return records
+
+
+def _make(
+    item: str,
+    request: Request,
+    planned: Sequence[PlannedRun],
+    there: RunRecords,
+    jobs: int | None,
+    listener: Listener | None,
+) -> list[Failure]:
+    if listener is not None:
+        listener.prepare()
+    with Pool(choose_jobs(jobs, num_runs=len(planned)), num_runs=num_missing(planned)) as pool:
+        with _data_hint(item, request):
+            facts = pool.check(planned)
+        for setting, found in facts.items():
+            there.check_data(setting, found.source)
+        return pool.make(planned, listener)
+
+
+@contextlib.contextmanager
+def _data_hint(item: str, request: Request) -> Iterator[None]:
+    """Where the paper's data are not to be had, say that others will do."""
+    try:
+        yield
+    except DataError as error:
+        if request.data is not None:
+            raise
+        raise UserError(f"{error}; or make {item} of other data, as in --data digits") from error
+
+
+def _result(
+    item: str, built: PaperItem, answer: Answer, records: RunRecords, request: Request
+) -> dict[str, Any]:
+    share = f", at budget {request.budget:g}" if built.parts and request.budget != 1.0 else ""
+    return {
+        "format": RESULT,
+        "item": item,
+        "title": f"{built.title}{share}",
+        "budget": request.budget,
+        "request": request.identity(),
+        **provenance(),
+        **records.to_json(),
+        "tables": to_mapping(answer.tables),
+        "figure": None if answer.figure is None else f"{item}.svg",
+        "notes": list(answer.notes),
+    }
+
+
+def _write(path: Path, result: dict[str, Any], answer: Answer) -> tuple[Path, ...]:
+    """Write the result; the JSON comes last, since it says that all is there."""
+    markdown, figure = path.with_suffix(".md"), path.with_suffix(".svg")
+    if answer.figure is not None:
+        save_svg(answer.figure, figure)
+    write_text(markdown, render_markdown(result))
+    write_json(path, result)
+    return (path, markdown, figure) if answer.figure is not None else (path, markdown)

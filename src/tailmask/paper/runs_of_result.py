@@ -1,0 +1,103 @@
+"""The runs that a result rests on, found by their setting and method, and listed for the record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tailmask._util.files import slug
+from tailmask._util.messages import UserError, listing
+from tailmask.paper.earlier_result import RunKey, can_be_kept, refuse_loss, run_key
+from tailmask.paper.request import Part
+from tailmask.runs import ResolvedSetting, Run, Setting
+from tailmask.runs.config import differences
+from tailmask.studies.existing_runs import complete_runs, recipe_differences
+from tailmask.studies.run_records import listed_runs, measures_on_test, run_record
+
+__all__ = ["RunRecords"]
+
+
+class RunRecords:
+    """Finds runs below a folder, or on the record of an earlier result, and remembers which were found."""
+
+    def __init__(self, folder: Path, earlier: Sequence[dict[str, Any]] = ()) -> None:
+        self.folder = folder
+        self.found: dict[RunKey, tuple[ResolvedSetting, dict[str, Any]]] = {}
+        self._earlier = {run_key(record): record for record in earlier}
+
+    def find(self, part: Part) -> list[Run]:
+        """All complete runs of a part, in the order of their seeds; runs of other settings are left out."""
+        runs = []
+        for folder in (self.folder / part.setting.name).glob(f"{slug(part.method)}_seed=*"):
+            run = Run(folder)
+            if run.is_complete and _belongs(run, part):
+                runs.append(run)
+        runs.sort(key=lambda run: int(run.config["seed"]))
+        for run in runs:
+            details = {name: run.config.get(name) for name in ("determines", "shape")}
+            record = run_record(part.setting, run) | details
+            self.found[run_key(record)] = part.setting, record
+        return runs
+
+    def measures(self, part: Part) -> list[Mapping[str, float | None]]:
+        """What all runs of a part measured on the test set, in the order of their seeds.
+
+        A run that is gone counts by what the earlier result has on record of it.
+        """
+        of_seed = {run.config["seed"]: measures_on_test(run) for run in self.find(part)}
+        for (setting, name, seed), record in self._earlier.items():
+            is_of_part = (setting, name) == (part.setting.name, part.method)
+            if is_of_part and seed not in of_seed and can_be_kept(record):
+                of_seed[seed] = record["measures"]
+                self.found[run_key(record)] = part.setting, record
+        return [of_seed[seed] for seed in sorted(of_seed)]
+
+    def more_methods(self, known: Sequence[Part]) -> list[str]:
+        """Methods besides those of the known parts that the earlier result has runs of, in its order."""
+        settings = {part.setting.name for part in known}
+        recorded = ((setting, name) for setting, name, _ in self._earlier if setting in settings)
+        more = set(recorded) - {(part.setting.name, part.method) for part in known}
+        return list(dict.fromkeys(name for setting, name, _ in self._earlier if (setting, name) in more))
+
+    def check_data(self, setting: Setting, source: dict[str, Any]) -> None:
+        """Raise a `UserError` where a run of the setting, on disk or on record, is of other data."""
+        runs = complete_runs(self.folder / setting.name)
+        recorded = [
+            record
+            for (name, _, _), record in self._earlier.items()
+            if name == setting.name and can_be_kept(record)
+        ]
+        for record in (*(run.config for run in runs), *recorded):
+            found = differences(record["determines"].get("data", {}), json.loads(json.dumps(source)))
+            if found:
+                raise UserError(
+                    f"{record['name']} (seed {record['seed']}) was trained on other data, which differ in "
+                    f"{listing(found, limit=3)}: choose other folders with --runs and --out"
+                )
+
+    def check(self, path: Path) -> None:
+        """Raise a `UserError` unless the result at `path` keeps all its runs, and they are of one kind."""
+        lost = [record for key, record in self._earlier.items() if key not in self.found]
+        refuse_loss(path, lost, runs=self.folder)
+        trained = {setting: record for setting, record in self.found.values() if "result" not in record}
+        for setting, record in self.found.values():
+            if "result" in record:
+                data = trained.get(setting, record)["determines"].get("data")
+                found = recipe_differences(record, setting, data=data)
+                if found:
+                    raise UserError(
+                        f"{path} has runs by another recipe or on other data, which differ in "
+                        f"{listing(found, limit=3)}: choose another folder with --out"
+                    )
+
+    def to_json(self) -> dict[str, Any]:
+        """What the record of a result says of its runs, each with its own measures."""
+        return listed_runs(list(self.found.values()))
+
+
+def _belongs(run: Run, part: Part) -> bool:
+    """Whether a run is just what the part asks for, whatever its seed."""
+    asked = part.setting.config(part.method, run.config["seed"])
+    return all(run.config.get(name) == value for name, value in asked.to_json().items())

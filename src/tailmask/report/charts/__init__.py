@@ -1,0 +1,28 @@
+"""Figures as matplotlib objects, one function each; `to_svg` makes them part of a page."""
+
+from __future__ import annotations
+
+from tailmask.report.charts.class_bars import by_class, class_curves
+from tailmask.report.charts.difference_bars import differences, grouped_bars
+from tailmask.report.charts.distributions import output_distributions, toy_example
+from tailmask.report.charts.inline_svg import to_svg
+from tailmask.report.charts.over_epochs import (
+    MOST_LINES,
+    divergence_trajectories,
+    loss_curves,
+    ratio_trajectories,
+)
+
+__all__ = [
+    "MOST_LINES",
+    "by_class",
+    "class_curves",
+    "differences",
+    "divergence_trajectories",
+    "grouped_bars",
+    "loss_curves",
+    "output_distributions",
+    "ratio_trajectories",
+    "to_svg",
+    "toy_example",
+]

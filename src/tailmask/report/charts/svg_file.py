@@ -1,0 +1,24 @@
+"""Figures as files of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tailmask._util.files import atomic_path
+from tailmask._util.messages import require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["save_svg"]
+
+# Text stays text, and the same figure gives the same bytes.
+_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "tailmask"}
+
+
+def save_svg(figure: Figure, path: Path) -> None:
+    """Write a figure, whole or not at all, on white, since its text is dark and readers' pages may be too."""
+    matplotlib = require("matplotlib", extra="cli")
+    with matplotlib.rc_context(_SETTINGS), atomic_path(path) as temporary:
+        figure.savefig(temporary, format="svg", facecolor="white", metadata={"Date": None})

@@ -1,0 +1,116 @@
+"""A comparison in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tailmask._util.messages import printable
+from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference, row_name
+from tailmask.comparison.measures import describe, primary
+from tailmask.comparison.outputs import Decision
+from tailmask.comparison.verdict_sentences import lead_method, points, verdict
+from tailmask.report.comparison_text import footnote, mean_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+__all__ = ["print_comparison"]
+
+# As many methods as stand side by side with their intervals.
+MOST_COLUMNS = 3
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Print the table, the classes that moved most, and the verdict last, where it is read first."""
+    from rich.text import Text
+
+    keys = comparison.row_keys
+    if len(comparison.methods) - 1 <= MOST_COLUMNS:
+        console.print(_measures_down(comparison))
+        extra = [key for key in keys if key[1] != "default"]
+        if extra:
+            console.print(_methods_down(comparison, extra, title="The same outputs, decided otherwise"))
+    else:
+        console.print(_methods_down(comparison, keys, title=f"{comparison.data}, test, in %"))
+    lead = lead_method(comparison)
+    if lead is not None:
+        for line in _class_lines(comparison, lead):
+            console.print(line, soft_wrap=True)
+    console.print(Text(footnote(comparison), style="dim"))
+    console.print()
+    first, *rest = verdict(comparison).sentences
+    console.print(Text(first, style="bold"))
+    console.print(Text(" ".join(rest)))
+
+
+def _measures_down(comparison: Comparison) -> Table:
+    """A line for each measure, and for each method its mean and its difference to the baseline."""
+    table = _table(f"{comparison.data}, test, in %", "measure", comparison.baseline)
+    others = [method.name for method in comparison.methods[1:]]
+    for name in others:
+        table.add_column(_text(name), justify="right", no_wrap=True)
+        table.add_column(_text(f"− {comparison.baseline}, 95 %"), justify="right", no_wrap=True)
+    for metric in comparison.headline:
+        cells = [_text(mean_text(comparison.row(comparison.baseline, metric)))]
+        for name in others:
+            cells.append(_text(mean_text(comparison.row(name, metric))))
+            cells.append(_difference(comparison.difference(name, metric)))
+        table.add_row(_text(describe(metric).heading), *cells)
+    return table
+
+
+def _methods_down(comparison: Comparison, keys: Sequence[tuple[str, Decision]], *, title: str) -> Table:
+    """A line for each method, with the few measures that matter most."""
+    whole, tail = primary(single_label=comparison.single_label)
+    names = [whole, tail, "ap", "error" if comparison.single_label else "exact_match"]
+    names = [name for name in names if name in comparison.metrics]
+    table = _table(title, "method", *(describe(name).heading for name in names))
+    difference_name = f"{describe(whole).label} − {comparison.baseline}, 95 %"
+    table.add_column(_text(difference_name), justify="right", no_wrap=True)
+    for method, decision in keys:
+        means = [_text(mean_text(comparison.row(method, name, decision))) for name in names]
+        difference = _difference(comparison.like_for_like(method, whole, decision))
+        table.add_row(_text(row_name(method, decision)), *means, difference)
+    return table
+
+
+def _class_lines(comparison: Comparison, method: str) -> list[Text]:
+    gained, lost = comparison.gains(method, number=3)
+    lines = []
+    for title, gains in (("gained", gained), ("lost", lost)):
+        if gains:
+            lines.append(_text(f"{title} most with {method}: {'; '.join(map(_gain, gains))}"))
+    return lines
+
+
+def _gain(gain: ClassGain) -> str:
+    change = f"{points(gain.difference)} [{points(gain.low)}, {points(gain.high)}]"
+    return f"{gain.name} ({gain.train_positives} training samples) {change}"
+
+
+def _difference(difference: Difference | None) -> Text:
+    if difference is None:
+        return _text("")
+    text = f"{points(difference.mean)} [{points(difference.low)}, {points(difference.high)}]"
+    return _text(text, style={1: "green", -1: "red", 0: "dim"}[difference.effect])
+
+
+def _table(title: str, first: str, *others: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=_text(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    table.add_column(first, overflow="fold")
+    for name in others:
+        table.add_column(_text(name), justify="right", no_wrap=True)
+    return table
+
+
+def _text(text: str, *, style: str = "") -> Text:
+    """Text as it is: no markup, and nothing that would move the cursor."""
+    from rich.text import Text
+
+    return Text(printable(text), style=style)

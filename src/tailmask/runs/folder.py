@@ -1,0 +1,74 @@
+"""The writing side of a run folder: begin a run, go on with one, or refuse."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from pathlib import Path
+from typing import Any
+
+from tailmask._util.files import write_json
+from tailmask._util.messages import UserError, listing
+from tailmask._util.provenance import environment
+from tailmask._util.serialization import from_mapping
+from tailmask.runs.config import differences
+from tailmask.runs.reader import Run
+from tailmask.runs.recipe import ScheduleRecipe
+
+__all__ = ["begin_session", "check_folder"]
+
+# What a number of epochs stretches along.
+_STRETCHED = ("recipe.schedule.warmup ", "recipe.schedule.milestones ")
+
+
+def check_folder(folder: Path, determining: dict[str, Any]) -> Run:
+    """The run in a folder, which may be empty; refuses one of another configuration, and foreign files."""
+    run = Run(folder)
+    if run.exists:
+        found = _differences(run.config.get("determines", {}), determining)
+        if found:
+            raise UserError(
+                f"{folder} holds another run, which differs in {listing(found, limit=3)}: "
+                "choose another folder with --out"
+            )
+    elif folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
+        raise UserError(f"{folder} holds files that are not of a run: choose another folder with --out")
+    elif folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file: choose another folder with --out")
+    return run
+
+
+def begin_session(folder: Path, record: dict[str, Any], *, epochs_done: int, threads: int) -> None:
+    """Write run.json, or add to the one that is there that the run goes on from an epoch."""
+    for leftover in folder.glob(".*.partial"):  # of a process that was killed while it wrote
+        leftover.unlink(missing_ok=True)
+    run = Run(folder)
+    config = run.config if run.exists else record | environment()
+    session = {
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "resumed_after_epoch": epochs_done,
+        "threads": threads,
+    }
+    write_json(folder / "run.json", config | {"sessions": [*config.get("sessions", []), session]})
+
+
+def _differences(there: dict[str, Any], asked: dict[str, Any]) -> list[str]:
+    """What differs, by the names that a user sets it by, without what follows from a number of epochs."""
+    found = differences(there, asked)
+    if _is_stretched(there, asked):
+        found = [text for text in found if not text.startswith(_STRETCHED)]
+    return [text.removeprefix("recipe.").replace("schedule.epochs (", "epochs (") for text in found]
+
+
+def _is_stretched(there: dict[str, Any], asked: dict[str, Any]) -> bool:
+    """Whether one schedule is the other over another number of epochs."""
+    try:
+        old, new = (from_mapping(ScheduleRecipe, each["recipe"]["schedule"]) for each in (there, asked))
+    except (KeyError, TypeError, UserError):
+        return False
+    old_course, new_course = ((each.warmup, *each.milestones) for each in (old.stretched(new.epochs), new))
+    return (
+        old.epochs != new.epochs
+        and len(old_course) == len(new_course)
+        and all(math.isclose(*pair, abs_tol=1e-3) for pair in zip(old_course, new_course, strict=True))
+    )

@@ -1,0 +1,109 @@
+"""Trained models as one safetensors file: the weights, and in its metadata all that prediction needs."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from tailmask._util.files import write_bytes
+from tailmask._util.messages import UserError
+from tailmask._util.serialization import from_mapping
+from tailmask.models import build_model, is_own_model
+
+__all__ = ["ModelDescription", "load_model", "read_description", "save_model"]
+
+_KEY = "tailmask"
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """What the metadata of a model's file hold beside the weights."""
+
+    method: str
+    classes: tuple[str, ...]
+    shape: tuple[int, ...]  # of one sample
+    model: dict[str, Any]  # arguments of build_model
+    encoder: dict[str, Any]  # Encoder.to_json
+    single_label: bool
+    activation: Literal["sigmoid", "softmax"]
+    logit_scale: float  # what outputs are multiplied with to be logits; LDAM's are cosines
+    threshold: float
+    thresholds: tuple[float, ...] | None  # fitted on validation, one a class
+    prior_shift: tuple[float, ...] | None  # added to logits, turns them back to the data's own prior
+    format: int = 1
+
+
+def save_model(path: Path, network: nn.Module, description: ModelDescription) -> None:
+    """Write the weights and the description, whole or not at all."""
+    weights = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, tensor in network.state_dict().items()
+    }
+    # One entry only: safetensors writes several in an order that differs from process to process.
+    metadata = {_KEY: json.dumps(asdict(description), ensure_ascii=False)}
+    write_bytes(path, save(weights, metadata=metadata))
+
+
+def read_description(path: Path) -> ModelDescription:
+    """The description in a model's file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            fields = json.loads((file.metadata() or {})[_KEY])
+        if not isinstance(fields, dict):
+            raise ValueError("its description is no JSON object")
+        description = from_mapping(ModelDescription, fields)
+        _check_lengths(description)
+        return description
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not a model that tailmask has written: {error}") from error
+
+
+def load_model(path: Path, *, model: str | None = None) -> tuple[nn.Module, ModelDescription]:
+    """The trained network, in evaluation mode, with its description.
+
+    A network of the user's own is built by importing code. Which code is the caller's word alone, never the
+    file's: `model` must name the import path again.
+    """
+    description = read_description(path)
+    arguments = dict(description.model)
+    name = str(arguments.pop("name", ""))
+    if is_own_model(name) and model != name:
+        raise UserError(
+            f"{path} was trained with a network of your own: say that its code may be run with --model {name}"
+        )
+    build = functools.partial(
+        build_model, name, shape=description.shape, num_classes=len(description.classes), **arguments
+    )
+    try:
+        weights = load_file(path)
+        if not is_own_model(name):
+            with torch.device("meta"):  # no memory is taken for what the description only claims
+                _check_shapes(build(), weights)
+        network = build()
+        network.load_state_dict(weights)
+    except (OSError, SafetensorError, RuntimeError, TypeError, ValueError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(f"the weights in {path} do not fit its description: {reason}") from error
+    return network.eval(), description
+
+
+def _check_lengths(description: ModelDescription) -> None:
+    fitted = [values for values in (description.thresholds, description.prior_shift) if values is not None]
+    if any(len(values) != len(description.classes) for values in fitted):
+        raise ValueError(f"thresholds and prior shift must be of {len(description.classes)} classes")
+
+
+def _check_shapes(network: nn.Module, weights: dict[str, Tensor]) -> None:
+    for name, tensor in network.state_dict().items():
+        if name in weights and weights[name].shape != tensor.shape:
+            raise ValueError(
+                f"{name} must have shape {tuple(tensor.shape)}, got {tuple(weights[name].shape)}"
+            )

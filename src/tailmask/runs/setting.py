@@ -1,0 +1,279 @@
+"""From what was asked for and the facts of the data to configurations of runs, once."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tailmask._util.files import shortened, slug
+from tailmask._util.messages import UserError
+from tailmask.data import NAMED, DataOptions, load
+from tailmask.data.facts import DataFacts
+from tailmask.data.options import PLACES
+from tailmask.masking.schedule import Schedule
+from tailmask.methods import Method, parse
+from tailmask.runs.config import Precision, RunConfig
+from tailmask.runs.recipe import Recipe, load_recipe, recipe_names
+
+__all__ = ["ResolvedSetting", "Setting", "configure", "default_recipe", "without_places"]
+
+# Places of the public sets, which nobody needs to know: their names are enough.
+_ROOTS = ("data_dir", "download")
+
+# Up to this λ a shorter budget raises it, so that λ · epochs, and with it how far ratios drift, stays.
+SLOW_RATE = 0.01
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything that was asked for except the method and the seed: what the rows of one table share.
+
+    >>> Setting("cifar10-lt", DataOptions(rho=50), budget=0.2).name
+    'cifar10-lt_rho=50_budget=0.2'
+    """
+
+    data: str
+    options: DataOptions = field(default_factory=DataOptions)
+    recipe: str | None = None
+    budget: float = 1.0
+    epochs: int | None = None
+    fields: tuple[str, ...] = ()  # of the recipe, as in optimizer.lr=0.05
+    precision: Precision = "32"
+    compiled: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.budget <= 10:
+            raise UserError(
+                "the budget must be a share of the recipe's epochs, above 0 and at most 10, as in 0.2, "
+                f"got {self.budget}"
+            )
+        if self.epochs is not None and self.budget != 1.0:
+            raise UserError("choose either epochs or a budget, not both")
+        if self.epochs is not None and self.epochs < 1:
+            raise UserError(f"epochs must be 1 or more, got {self.epochs}")
+
+    def check(self, methods: Iterable[str] = ()) -> None:
+        """Raise a `UserError` for whatever is wrong without a look at the data: names, fields, options."""
+        recipe = load_recipe(self.recipe or default_recipe(self.data)).with_fields(self.fields)
+        for method in methods:
+            parse(method).with_defaults(recipe.method)
+
+    def check_data(self) -> None:
+        """Raise a `UserError` where the data are neither a known name nor a file."""
+        if self.data not in NAMED and not Path(self.data).exists():
+            load(self.data)  # says which name is nearest, before anything heavy is imported
+
+    def resolve(self, facts: DataFacts | None = None) -> ResolvedSetting:
+        """The setting with its recipe resolved: chosen for the data, with all fields set, and scaled.
+
+        `facts` are loaded if they are not given and the recipe depends on them: without a recipe of their
+        own, images are trained otherwise than tables, and the rarest classes are a share of all.
+        """
+        if facts is None and self.recipe is None and self.data not in recipe_names():  # it depends on them
+            facts = DataFacts.of(load(self.data, self.options))
+        shape = () if facts is None else facts.shape
+        recipe = load_recipe(self.recipe or default_recipe(self.data, shape)).with_fields(self.fields)
+        length = recipe.schedule.epochs
+        epochs = self.epochs or max(1, round(length * self.budget))
+        recipe = dataclasses.replace(recipe, schedule=recipe.schedule.stretched(epochs))
+        if facts is not None:
+            evaluation = recipe.evaluation.with_groups(
+                num_classes=len(facts.classes), single_label=facts.single_label
+            )
+            recipe = dataclasses.replace(recipe, evaluation=evaluation)
+        return ResolvedSetting(self, recipe, shortening=length / epochs if self.budget != 1.0 else 1.0)
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """The choices about the data that differ from their defaults."""
+        return self.options.choices()
+
+    def identity(self) -> dict[str, Any]:
+        """The setting as JSON, but for where files are: what they hold has digests in the data's source."""
+        return without_places(self.to_json())
+
+    def published(self) -> dict[str, Any]:
+        """The setting as JSON for others to read: files and folders by their names alone.
+
+        >>> Setting("home/a.csv", DataOptions(test_file=Path("home/b.csv"))).published()["options"]
+        {'test_file': 'b.csv'}
+        """
+        chosen = {name: value for name, value in self.choices.items() if name not in _ROOTS}
+        names = {name: v.name if isinstance(v, Path) else v for name, v in chosen.items()}
+        return self.identity() | {"options": names}
+
+    @property
+    def name(self) -> str:
+        """A name for a folder: the data, and what differs from the defaults."""
+        parts = [Path(self.data).stem]
+        parts += [f"{name}={_text(value)}" for name, value in self.published()["options"].items()]
+        parts += [] if self.recipe is None else [f"recipe={Path(self.recipe).stem}"]
+        parts += [] if self.budget == 1.0 else [f"budget={_text(self.budget)}"]
+        parts += [] if self.epochs is None else [f"epochs={self.epochs}"]
+        parts += [re.sub(r"[\[\]\s\"']", "", assignment) for assignment in self.fields]
+        parts += [] if self.precision == "32" else [f"precision={self.precision}"]
+        return shortened(slug("_".join(parts)))
+
+    def arguments(self) -> list[str]:
+        """The arguments of `tailmask train` that make the setting.
+
+        >>> Setting("multimnist", DataOptions(fresh_shifts=True), epochs=3).arguments()
+        ['multimnist', '--fresh-shifts', '--epochs', '3']
+        """
+        arguments = [self.data]
+        for name, value in self.choices.items():
+            option = name.replace("_", "-")
+            if isinstance(value, bool):
+                arguments.append(f"--{option}" if value else f"--no-{option}")
+            elif _text(value).startswith("-"):
+                arguments.append(f"--{option}={_text(value)}")
+            else:
+                arguments += [f"--{option}", _text(value)]
+        arguments += [] if self.recipe is None else ["--recipe", self.recipe]
+        arguments += [] if self.budget == 1.0 else ["--budget", _text(self.budget)]
+        arguments += [] if self.epochs is None else ["--epochs", str(self.epochs)]
+        arguments += [] if self.precision == "32" else ["--precision", self.precision]
+        arguments += ["--compile"] if self.compiled else []
+        return arguments + (["--set", *self.fields] if self.fields else [])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; the precision and the choices about the data only where they are not the default."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        for name, default in (("precision", "32"), ("compiled", False)):
+            if values[name] == default:
+                del values[name]
+        return values | {"options": self.options.to_json(), "fields": list(self.fields)}
+
+
+@dataclass(frozen=True)
+class ResolvedSetting:
+    """A setting and the recipe that it comes to; `config` makes the runs' configurations of it.
+
+    A budget makes training `shortening` times as short as the recipe says.
+    """
+
+    asked: Setting
+    recipe: Recipe
+    shortening: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """A name for a folder."""
+        return self.asked.name
+
+    @property
+    def data(self) -> str:
+        """Name or path of the data."""
+        return self.asked.data
+
+    @property
+    def options(self) -> DataOptions:
+        """The choices about the data."""
+        return self.asked.options
+
+    def config(self, method: str, seed: int = 0) -> RunConfig:
+        """The configuration of a run."""
+        asked = parse(method)
+        resolved = asked.with_defaults(self.recipe.method)
+        resolved = _fitted_to_length(resolved, self.recipe.schedule.epochs, self.shortening)
+        return RunConfig(
+            data=self.data,
+            name=str(asked),
+            method=resolved,
+            recipe=self.recipe,
+            options=self.options,
+            seed=seed,
+            budget=self.asked.budget,
+            precision=self.asked.precision,
+            compiled=self.asked.compiled,
+        )
+
+
+def configure(
+    data: str,
+    method: str = "plm",
+    *,
+    seed: int = 0,
+    options: DataOptions | None = None,
+    recipe: str | None = None,
+    budget: float = 1.0,
+    epochs: int | None = None,
+    fields: Sequence[str] = (),
+    precision: Precision = "32",
+    compiled: bool = False,
+    facts: DataFacts | None = None,
+) -> RunConfig:
+    """The configuration of one run.
+
+    Args:
+        data: Name or path of the data.
+        method: Name of the method, such as "plm+focal".
+        seed: Seed of the weights, the order, the augmentation and the masks.
+        options: Choices about the data.
+        recipe: Name of a recipe, or the path of a .toml file; None is the one for the data.
+        budget: Share of the recipe's epochs to train for. The schedule shrinks with it; a λ of 0.01 or less
+            grows, so that λ · epochs stays the same.
+        epochs: Number of epochs, in place of a budget. The schedule stretches with it; λ stays. (The λ and
+            the warm-up of the update by prevalence always follow from the number of epochs, unless they are
+            named.)
+        fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
+        precision: "32", or "bf16" for mixed precision.
+        compiled: Whether to compile the network with torch.compile.
+        facts: Facts about the data, if they are at hand; otherwise the data are loaded where they matter.
+
+    >>> config = configure("multimnist", "plm", budget=0.2)
+    >>> config.recipe.schedule.epochs, config.recipe.schedule.milestones, str(config.method)
+    (18, (12.0, 16.0), 'plm:rate=0.05')
+    """
+    setting = Setting(
+        data, options or DataOptions(), recipe, budget, epochs, tuple(fields), precision, compiled
+    )
+    return setting.resolve(facts).config(method, seed)
+
+
+def without_places(setting: dict[str, Any]) -> dict[str, Any]:
+    """A setting's JSON without the places of files: those of the data and the recipe have their names.
+
+    >>> without_places({"data": "./a.csv", "options": {"rho": 10.0, "test_file": "b.csv"}, "recipe": None})
+    {'data': 'a.csv', 'options': {'rho': 10.0}, 'recipe': None}
+    """
+    options = {name: value for name, value in setting["options"].items() if name not in PLACES}
+    recipe = setting["recipe"] and Path(setting["recipe"]).name
+    return setting | {"data": Path(setting["data"]).name, "options": options, "recipe": recipe}
+
+
+def default_recipe(data: str, shape: Sequence[int] = ()) -> str:
+    """Name of the recipe for a data set by name; for a user's own file, the one for images or for tables.
+
+    >>> default_recipe("cifar10-lt"), default_recipe("mydata.csv"), default_recipe("mine.npz", (3, 32, 32))
+    ('cifar10-lt', 'tables', 'images')
+    """
+    if data in recipe_names():
+        return data
+    if data in ("coco-mlt", "voc-mlt"):
+        return "coco"
+    return "images" if data not in NAMED and len(shape) == 3 else "tables"
+
+
+def _fitted_to_length(method: Method, epochs: int, shortening: float) -> Method:
+    """The method with masking for so many epochs, `shortening` times fewer than the recipe's by a budget."""
+    if method.masking is None:
+        return method
+    rate = method.masking.get("rate")
+    if method.masking.get("adapt") == "prevalence":
+        schedule = Schedule.of("prevalence", rate=rate, warmup=method.masking.get("warmup"), epochs=epochs)
+        return method.with_options("plm", rate=schedule.rate, warmup=schedule.warmup)
+    rate = Schedule.of("divergence", rate=rate).rate
+    if shortening == 1 or rate > SLOW_RATE:
+        return method
+    return method.with_options("plm", rate=float(f"{rate * shortening:.6g}"))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

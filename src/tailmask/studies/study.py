@@ -1,0 +1,303 @@
+"""`compare`: every method with every seed on one data set, and what came out of it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tailmask._util.files import write_json, write_text
+from tailmask._util.messages import UserError, listing
+from tailmask._util.provenance import provenance
+from tailmask._util.result_formats import COMPARISON
+from tailmask.data import DataOptions
+from tailmask.methods import DEFAULT_METHODS
+from tailmask.report.result_markdown import render_markdown
+from tailmask.runs import ResolvedSetting, Run, Setting
+from tailmask.runs.config import Precision
+from tailmask.runs.lock import locked
+from tailmask.studies.existing_runs import check_recipe, other_runs
+from tailmask.studies.planned_runs import (
+    PlannedRun,
+    check_count,
+    distinct,
+    method_names,
+    plan_runs,
+    run_name,
+)
+from tailmask.studies.required_packages import check_extras
+from tailmask.studies.run_records import listed_runs, run_record
+from tailmask.studies.study_folder import begin_study, check_study
+from tailmask.studies.tuning import Trial, choose, earlier_trials, plan_tuning, tunable
+from tailmask.studies.worker_pool import Failure, Listener, Pool, choose_jobs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tailmask.comparison import Comparison
+    from tailmask.comparison.outputs import Decision
+
+__all__ = ["Study", "compare", "plan_comparison"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What `compare` found. `comparison` is None where too many runs have failed to compare anything."""
+
+    folder: Path
+    runs: tuple[Run, ...]
+    comparison: Comparison | None
+    failures: tuple[Failure, ...] = ()
+    trials: tuple[Trial, ...] = ()
+
+    @property
+    def report_path(self) -> Path:
+        """The page with all tables and figures."""
+        return self.folder / "report.html"
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Measures, paired differences and gains by class as plain lists and dictionaries, in shares of 1."""
+        if self.comparison is None:
+            return {"rows": [], "differences": [], "class_gains": []}
+        values = self.comparison.to_json()
+        return {name: values[name] for name in ("rows", "differences", "class_gains")}
+
+    def figures(self) -> dict[str, Figure]:
+        """The figures by name."""
+        from tailmask.report.study_figures import draw_study
+
+        return {} if self.comparison is None else draw_study(self.runs, self.comparison)
+
+
+def compare(
+    data: str = "digits",
+    methods: Sequence[str] = DEFAULT_METHODS,
+    *,
+    seeds: int = 3,
+    jobs: int | None = None,
+    out: Path | str | None = None,
+    baseline: str | None = None,
+    tune: Literal["rate"] | None = None,
+    recipe: str | None = None,
+    budget: float = 1.0,
+    epochs: int | None = None,
+    fields: Sequence[str] = (),
+    options: DataOptions | None = None,
+    precision: Precision = "32",
+    decisions: Sequence[Decision] | None = None,
+    listener: Listener | None = None,
+    command: str | None = None,
+) -> Study:
+    """Train every method with every seed, and compare them on the test set, on which nothing is chosen.
+
+    Everything is checked before the first run begins: names, the data, whether the methods fit them, the
+    folders. Runs that are complete are read, those that were interrupted are gone on with, and one that fails
+    does not stop the others. The folder gets the runs, the page `report.html`, and the tables as
+    `comparison.json` and `comparison.md`. These are of all complete runs of the study: what an earlier call
+    trained in the folder, with other methods or more seeds, is compared as well.
+
+    Args:
+        data: Name of a data set, or path of a file.
+        methods: Names of methods; left out, the baseline, the paper's, and the one that is recommended.
+        seeds: Number of seeds, from 0 on; the same for all methods.
+        jobs: Runs to make at a time; None is one for each GPU, else each core, at most 8.
+        out: Folder of the study; None is one below the current folder.
+        baseline: Method to compare with, trained too where it is not among the methods; None is `bce` where
+            it is one of them, else the first that does not mask.
+        tune: "rate" chooses λ on the validation split for each method with `plm` that does not name one,
+            with a seed that is not among the study's.
+        recipe: Name of a recipe, or path of a .toml file; None is the one for the data.
+        budget: Share of the recipe's epochs to train for.
+        epochs: Number of epochs, in place of a budget.
+        fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
+        options: Choices about the data.
+        precision: "32", or "bf16" for mixed precision.
+        decisions: Which rows to add that decide otherwise by the same outputs: "tuned thresholds" and
+            "prior shift"; None is both.
+        listener: Hears how the study goes on.
+        command: The command line to put on record.
+    """
+    if tune not in (None, "rate"):
+        raise UserError(f"--tune takes rate, got {tune!r}")
+    setting = Setting(data, options or DataOptions(), recipe, budget, epochs, tuple(fields), precision)
+    names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
+    to_tune = tunable(names) if tune else []
+    if listener is not None:
+        listener.prepare()
+    with contextlib.ExitStack() as held:  # the folder's lock, until the tables are written
+        made = _make(
+            folder,
+            setting,
+            names,
+            seeds=seeds,
+            jobs=jobs,
+            tune=to_tune,
+            listener=listener,
+            held=held,
+        )
+        asked = [run for run in (Run(planned.folder) for planned in made.runs) if run.is_complete]
+        runs = (*asked, *_others(folder / "runs", asked, listener))
+        first = made.runs[0].config.name if baseline else _baseline(asked)
+        comparison = _compare(runs, first, decisions, listener)
+        trials = [*made.trials, *earlier_trials(folder / "comparison.json", besides=made.trials)]
+        study = Study(folder, runs, comparison, tuple(made.failures), tuple(trials))
+        _write(study, made.runs[0].setting, command=command)
+    return study
+
+
+def plan_comparison(
+    setting: Setting,
+    methods: Sequence[str] = DEFAULT_METHODS,
+    *,
+    seeds: int = 3,
+    out: Path | str | None = None,
+    baseline: str | None = None,
+) -> list[PlannedRun]:
+    """The runs that `compare` would make or read, for a scheduler to make them one by one.
+
+    The study's folder is begun, so that they can be made in it: `compare` then finds them there.
+    """
+    names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
+    with Pool(1) as pool:
+        facts = pool.facts([setting])[setting]
+        resolved = setting.resolve(facts)
+        planned = plan_runs(resolved, names, range(seeds), folder=folder / "runs")
+        pool.check(planned)
+    with locked(folder):
+        begin_study(folder, resolved, facts)
+    return planned
+
+
+def _check(
+    setting: Setting, methods: Sequence[str], *, seeds: int, out: Path | str | None, baseline: str | None
+) -> tuple[list[str], Path]:
+    """The methods' canonical names and the study's folder, after all that can be checked without the data."""
+    check_count("seeds", seeds)
+    check_extras()
+    names = _names(methods, baseline)
+    setting.check(names)
+    setting.check_data()
+    folder = Path(f"tailmask-compare-{Path(setting.data).stem}" if out is None else out)
+    check_study(folder, setting)
+    return names, folder
+
+
+class _Made(NamedTuple):
+    runs: list[PlannedRun]
+    failures: list[Failure]
+    trials: list[Trial]
+
+
+def _make(
+    folder: Path,
+    setting: Setting,
+    names: list[str],
+    *,
+    seeds: int,
+    jobs: int | None,
+    tune: list[str],
+    listener: Listener | None,
+    held: contextlib.ExitStack,
+) -> _Made:
+    """Check everything, take the folder, choose λ where that is asked for, and make the runs."""
+    folders = [folder / "runs" / run_name(name, seed) for name in names for seed in range(seeds)]
+    missing = sum(not Run(each).is_complete for each in folders)
+    with Pool(choose_jobs(jobs, num_runs=len(folders)), num_runs=None if tune else missing) as pool:
+        facts = pool.facts([setting])[setting]
+        if tune and not facts.has_validation:
+            raise UserError("--tune needs a validation split: give the data one, as in --validation 0.1")
+        resolved = setting.resolve(facts)
+        asked = plan_runs(resolved, names, range(seeds), folder=folder / "runs")
+        tuning = plan_tuning(resolved, tune, folder=folder / "tuning")
+        tries = [run for planned in tuning.values() for run in planned.values()]
+        pool.check([*asked, *tries])
+        held.enter_context(locked(folder))
+        begin_study(folder, resolved, facts)
+        check_recipe(folder / "runs", resolved)
+        failures = pool.make(tries, listener) if tries else []
+        chosen = {method: choose(method, planned, failures) for method, planned in tuning.items()}
+        names = distinct([chosen[name][0] if name in chosen else name for name in names])
+        runs = plan_runs(resolved, names, range(seeds), folder=folder / "runs")
+        failures += pool.make(runs, listener)
+    return _Made(runs, failures, [trial for _, trials in chosen.values() for trial in trials])
+
+
+def _names(methods: Sequence[str], baseline: str | None) -> list[str]:
+    """Canonical names, the baseline first if it is named."""
+    if not methods:
+        raise UserError("--methods needs at least one method, such as bce plm")
+    first = [] if baseline is None else [baseline]
+    return method_names([*first, *methods])
+
+
+def _baseline(asked: Sequence[Run]) -> str | None:
+    """The baseline among the methods that were asked for, whatever else the study holds."""
+    from tailmask.comparison import arrange
+
+    return arrange(asked).baseline if asked else None
+
+
+def _others(folder: Path, asked: Sequence[Run], listener: Listener | None) -> list[Run]:
+    """The study's other runs that can be compared with those asked for; the listener hears of all others."""
+    if not asked:
+        return []
+    belonging, rest = other_runs(folder, asked)
+    if listener is not None and belonging:
+        labels = listing(f"{run.config['name']} (seed {run.config['seed']})" for run in belonging)
+        listener.note(None, f"{_of_study(belonging)} in the folder and compared as well: {labels}")
+    if listener is not None and rest:
+        names = listing(run.folder.name for run in rest)
+        listener.note(None, f"{_of_study(rest)} damaged, renamed or not comparable, and left out: {names}")
+    return belonging
+
+
+def _of_study(runs: Sequence[Run]) -> str:
+    return "1 more run of this study is" if len(runs) == 1 else f"{len(runs)} more runs of this study are"
+
+
+def _compare(
+    runs: Sequence[Run],
+    baseline: str | None,
+    decisions: Sequence[Decision] | None,
+    listener: Listener | None,
+) -> Comparison | None:
+    from tailmask.comparison import compare_runs
+    from tailmask.comparison.outputs import DECISIONS
+
+    if not runs or (baseline is not None and all(run.config["name"] != baseline for run in runs)):
+        return None
+    done = 0
+
+    def tell(_: Run) -> None:
+        nonlocal done
+        done += 1
+        if listener is not None:
+            listener.analysed(done, len(runs))
+
+    return compare_runs(
+        runs, baseline=baseline, decisions=DECISIONS if decisions is None else decisions, on_run=tell
+    )
+
+
+def _write(study: Study, setting: ResolvedSetting, *, command: str | None) -> None:
+    """Write the tables and the page."""
+    from tailmask.report import write_report
+
+    if study.comparison is None:
+        return
+    result = {
+        "format": COMPARISON,
+        "command": command,
+        "budget": setting.asked.budget,
+        **provenance(),
+        **listed_runs([(setting, run_record(setting, run)) for run in study.runs]),
+        "trials": [dataclasses.asdict(trial) for trial in study.trials],
+        "failures": [{"run": failure.run.label, "sentence": failure.sentence} for failure in study.failures],
+        "comparison": study.comparison.to_json(),
+    }
+    write_json(study.folder / "comparison.json", result)
+    write_text(study.folder / "comparison.md", render_markdown(result))
+    write_report(study.runs, study.report_path, comparison=study.comparison)  # last: no drawing costs numbers

@@ -1,0 +1,70 @@
+"""The folder of a comparison: begun once, gone on with by the same study, refused to any other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tailmask._util.files import write_json
+from tailmask._util.messages import UserError, listing
+from tailmask._util.result_formats import STUDY
+from tailmask.data.facts import DataFacts
+from tailmask.runs.config import differences
+from tailmask.runs.setting import ResolvedSetting, Setting, without_places
+
+__all__ = ["begin_study", "check_study"]
+
+
+def check_study(folder: Path, setting: Setting) -> None:
+    """Raise a `UserError` unless the folder is new, empty, or of a study with the same setting.
+
+    Methods and seeds are not part of what a study is: more of them may be added to it.
+    """
+    if not (folder / "study.json").is_file():
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder} is a file: choose another folder with --out")
+        if folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
+            raise UserError(f"{folder} holds files that are not of a study: choose another with --out")
+        return
+    there, asked = _read_setting(folder / "study.json"), setting.identity()
+    if asked["epochs"] is None:  # the recipe's own number is known with the data: `begin_study` compares it
+        del there["epochs"], asked["epochs"]
+    _refuse_differences(folder, there, asked)
+
+
+def begin_study(folder: Path, setting: ResolvedSetting, facts: DataFacts) -> None:
+    """Write what the study is, or check that it is still the same: its number of epochs and its data."""
+    identity = setting.asked.identity() | {"epochs": setting.recipe.schedule.epochs}
+    path = folder / "study.json"
+    if path.is_file():
+        _refuse_differences(folder, _read_setting(path), identity)
+        _refuse_differences(folder, _read(path).get("source", {}), facts.source)
+    else:
+        write_json(path, {"format": STUDY, "setting": identity, "source": facts.source})
+
+
+def _refuse_differences(folder: Path, there: dict[str, Any], asked: dict[str, Any]) -> None:
+    found = differences(there, json.loads(json.dumps(asked)))
+    if found:
+        raise UserError(
+            f"{folder} holds another study, which differs in {listing(found, limit=3)}: "
+            "choose another folder with --out"
+        )
+
+
+def _read_setting(path: Path) -> dict[str, Any]:
+    try:
+        return without_places(_read(path)["setting"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} has no valid setting: was it written by tailmask?") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
+    if not isinstance(record, dict) or record.get("format") != STUDY:
+        raise UserError(f"{path} must have the format {STUDY!r}: was it written by tailmask?")
+    return record

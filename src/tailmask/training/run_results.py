@@ -1,0 +1,91 @@
+"""What a finished run leaves: predictions, metrics, and the model with all that prediction needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tailmask._util.files import write_json
+from tailmask.calibration import fit_thresholds
+from tailmask.metrics import evaluate
+from tailmask.runs.array_file import write_arrays
+from tailmask.runs.config import RunConfig
+from tailmask.runs.model_file import ModelDescription, save_model
+from tailmask.training.batches import Shard
+from tailmask.training.run_parts import Parts
+from tailmask.training.split_outputs import all_targets, predict
+
+__all__ = ["write_results"]
+
+
+def write_results(
+    folder: Path,
+    parts: Parts,
+    config: RunConfig,
+    *,
+    shard: Shard | None = None,
+    device: torch.device | str = "cpu",
+) -> None:
+    """Evaluate the trained network once, at the recipe's threshold, and write what the run leaves.
+
+    All ranks must call it, and the first writes; metrics.json comes last, since it says that all is there.
+    """
+    dataset = parts.dataset
+    scale = parts.objective.logit_scale
+    splits = {name: split for name, split in dataset.splits.items() if name != "train"}
+    logits = {
+        name: predict(parts.network, split, shard=shard, device=device) * scale
+        for name, split in splits.items()
+    }
+    if shard is not None and shard.rank > 0:
+        return
+    targets = {name: all_targets(split) for name, split in splits.items()}
+    arrays = {f"{name}_logits": values.numpy() for name, values in logits.items()}
+    arrays |= {f"{name}_targets": values.numpy() for name, values in targets.items()}
+    arrays |= {f"{name}_members": s.members for name, s in splits.items() if s.members is not None}
+    write_arrays(folder / "predictions.npz", arrays)
+    thresholds: Tensor | None = None
+    if "validation" in logits and not dataset.single_label:
+        thresholds = fit_thresholds(logits["validation"].sigmoid(), targets["validation"])
+    shift = parts.objective.prior_shift
+    save_model(
+        folder / "model.safetensors",
+        parts.network,
+        ModelDescription(
+            method=config.name,
+            classes=dataset.classes,
+            shape=dataset.shape,
+            model=parts.model_arguments,
+            encoder=dataset.encoder.to_json(),
+            single_label=dataset.single_label,
+            activation=parts.objective.activation,
+            logit_scale=scale,
+            threshold=config.recipe.evaluation.threshold,
+            thresholds=None if thresholds is None else tuple(thresholds.tolist()),
+            prior_shift=None if shift is None else tuple(shift.tolist()),
+        ),
+    )
+    reports = {name: _report(parts, logits[name], targets[name]) for name in logits}
+    if thresholds is not None:
+        reports["test_tuned"] = _report(parts, logits["test"], targets["test"], thresholds)
+    write_json(folder / "metrics.json", reports)
+
+
+def _report(
+    parts: Parts, logits: Tensor, targets: Tensor, thresholds: Tensor | None = None
+) -> dict[str, Any]:
+    recipe, dataset = parts.recipe.evaluation, parts.dataset
+    report = evaluate(
+        logits,
+        targets,
+        train_positives=dataset.train.counts()[1],
+        thresholds=recipe.threshold if thresholds is None else thresholds,
+        activation=parts.objective.activation,
+        single_label=dataset.single_label,
+        rarest=recipe.rarest,
+        frequent=recipe.frequent,
+    )
+    return report.to_json()

@@ -1,0 +1,1 @@
+"""The small training loop for tables, which the commands and the estimators share. No Lightning here."""

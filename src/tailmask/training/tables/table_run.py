@@ -1,0 +1,195 @@
+"""A run on a table: the small loop, with history, checkpoints, interrupts and results in the run's folder."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tailmask._util.messages import UserError, require
+from tailmask.data.dataset import Split
+from tailmask.models.last_layer import last_bias
+from tailmask.runs.history import append_record, epoch_record, scalars, to_line
+from tailmask.runs.recipe import OptimizerRecipe
+from tailmask.training.checkpoint_file import (
+    LASTING,
+    remove_checkpoints,
+    write_checkpoint,
+)
+from tailmask.training.context import terminations
+from tailmask.training.progress import StepReports
+from tailmask.training.run_results import write_results
+from tailmask.training.session import Session
+from tailmask.training.tables.optimizers import Optimizer
+from tailmask.training.tables.table_loop import TableLoop, batches
+
+__all__ = ["Checkpoints", "train_table"]
+
+# A state of at most so many bytes is copied after each epoch, so that an interrupt loses no finished epoch.
+_KEPT_BYTES = 2**28
+
+
+def train_table(session: Session, checkpoint: dict[str, Any]) -> None:
+    """Train a run, from the content of a checkpoint unless that is empty, and write its results."""
+    parts, config, progress = session.parts, session.config, session.progress
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    parts.network.to(device).train()
+    parts.objective.to(device).train()
+    optimizer = build_optimizer(parts.network, config.recipe.optimizer)
+    loop = TableLoop(
+        parts.network, parts.objective, optimizer, bf16=config.precision == "bf16", device=device
+    )
+    state = nn.ModuleDict({"network": parts.network, "objective": parts.objective})
+    done: int = checkpoint.get("epochs_done", 0)
+    if checkpoint:
+        try:
+            state.load_state_dict(checkpoint["state_dict"])
+            optimizer.load_state(checkpoint["optimizer_states"][0])
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise UserError(
+                f"the checkpoint in {session.folder} does not fit this run: remove the folder to train anew"
+            ) from error
+    epochs = config.recipe.schedule.epochs
+    if progress is not None:
+        progress.begin(done=done, total=epochs)
+    writer = _writer(session)
+    checkpoints = Checkpoints(session, state, optimizer)
+    with terminations():
+        try:
+            for epoch in range(done, epochs):
+                record = _train_epoch(session, loop, epoch)
+                checkpoints.add(record)
+                if writer is not None:
+                    for name, value in scalars(record).items():
+                        writer.add_scalar(name, value, record["epoch"])
+                if progress is not None:
+                    progress.record(record)
+        except OSError:
+            raise
+        except BaseException:
+            checkpoints.rescue()
+            raise
+        finally:
+            if writer is not None:
+                writer.close()
+        write_results(session.folder, parts, config, device=device)
+    remove_checkpoints(session.folder)
+
+
+def _train_epoch(session: Session, loop: TableLoop, epoch: int) -> dict[str, Any]:
+    """Train an epoch, counted from 0; its record."""
+    parts, schedule, lr = session.parts, session.config.recipe.schedule, session.config.recipe.optimizer.lr
+    began = time.perf_counter()
+    in_force = parts.begin_epoch(epoch)
+    order = parts.objective.order(epoch)
+    number = -(-len(order) // schedule.batch_size)
+    step = 1 / number
+
+    def rate(index: int) -> float:
+        return lr * schedule.factor(epoch + index * step, step)
+
+    reports = None if session.progress is None else StepReports(session.progress)
+
+    def report(index: int, loss: float, num_samples: int) -> None:
+        if reports is not None:
+            reports.add(loss, epoch=epoch + 1, share=(index + 1) / number, num_samples=num_samples)
+
+    fault = loop.run(
+        batches(_Rows(parts.dataset.train), order, schedule.batch_size),
+        rate=rate,
+        on_step=None if reports is None else report,
+    )
+    if fault is not None:
+        raise parts.fault_error(fault, epoch=epoch, num_steps=number)
+    validation = parts.validate(device=loop.device)
+    update = parts.end_epoch(epoch)
+    ratio, keep = in_force or (None, None)
+    return epoch_record(
+        epoch=epoch,
+        loss=loop.total / len(order),
+        lr=rate(number - 1),
+        seconds=time.perf_counter() - began,
+        num_samples=len(order),
+        ratio=ratio,
+        keep=keep,
+        update=update,
+        validation=validation,
+    )
+
+
+class _Rows:
+    """A split as the loop takes it."""
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    @property
+    def row_bytes(self) -> int:
+        return 4 * torch.Size(self.split.shape).numel()
+
+    def batch(self, index: Tensor) -> tuple[Tensor, ...]:
+        return self.split.batch(index)
+
+
+class Checkpoints:
+    """History and checkpoints of a run: a line for each epoch, a checkpoint when some seconds have passed.
+
+    A killed process loses those seconds. On an interrupt or an error, `rescue` writes the state after the
+    last finished epoch, of which a copy is kept while it is small.
+    """
+
+    SECONDS_BETWEEN = 5.0
+
+    def __init__(self, session: Session, state: nn.Module, optimizer: Optimizer) -> None:
+        self.folder = session.folder
+        self.lines = list(session.lines)
+        self.state = state
+        self.optimizer = optimizer
+        self._written = time.monotonic()
+        self._waiting: dict[str, Any] | None = None  # a checkpoint that is not on the disk
+        tensors = [*state.state_dict().values(), *optimizer.means, *optimizer.squares]
+        self._is_small = sum(tensor.nbytes for tensor in tensors) <= _KEPT_BYTES
+
+    def add(self, record: dict[str, Any]) -> None:
+        """An epoch is done."""
+        is_due = time.monotonic() - self._written >= self.SECONDS_BETWEEN
+        append_record(self.folder / "history.jsonl", record, durable=is_due)
+        self.lines.append(to_line(record))
+        self._waiting = self._content() if is_due or self._is_small else None
+        if is_due:
+            self.rescue()
+            self._written = time.monotonic()
+
+    def rescue(self) -> None:
+        """Write the state after the last finished epoch, unless that is done."""
+        if self._waiting is not None:
+            write_checkpoint(self.folder / LASTING, self._waiting, durable=True)
+            self._waiting = None
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "epochs_done": len(self.lines),
+            "history": list(self.lines),
+            "state_dict": {name: tensor.clone() for name, tensor in self.state.state_dict().items()},
+            "optimizer_states": [self.optimizer.state()],
+        }
+
+
+def build_optimizer(network: nn.Module, recipe: OptimizerRecipe) -> Optimizer:
+    """The recipe's optimiser over the network's parameters."""
+    last = None if recipe.decay_last_bias else last_bias(network)
+    groups = [([each for each in network.parameters() if each is not last], recipe.weight_decay)]
+    if last is not None:
+        groups.append(([last], 0.0))
+    return Optimizer(groups, name=recipe.name, momentum=recipe.momentum)
+
+
+def _writer(session: Session) -> Any:
+    if not session.tensorboard:
+        return None
+    return require("tensorboardX", extra="tensorboard").SummaryWriter(str(session.folder / "tensorboard"))

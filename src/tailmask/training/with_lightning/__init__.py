@@ -1,0 +1,1 @@
+"""Training with Lightning: images, users' own networks, several devices. Tables have a loop of their own."""

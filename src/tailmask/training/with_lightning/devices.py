@@ -1,0 +1,105 @@
+"""Where a run is computed: devices, machines, and this process's place among all of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tailmask._util.messages import UserError
+
+__all__ = ["Placement", "num_cores"]
+
+# How many tasks Slurm has put on each machine: those of this step, of the option, of the whole job.
+_TASKS_PER_NODE = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+
+# From this number on, steps are Slurm's own, such as the shell that salloc opens.
+_OWN_STEPS = 0xFFFFFFF0
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Processes that train together, `devices` on each of `num_nodes` machines, and which one this is.
+
+    >>> Placement.from_environment({}).world_size
+    1
+    >>> torchrun = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
+    >>> Placement.from_environment(torchrun)
+    Placement(devices=2, num_nodes=2, rank=3, launcher='torchrun')
+    >>> step = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "5", "SLURM_NTASKS": "8"}
+    >>> Placement.from_environment(step | {"SLURM_STEP_TASKS_PER_NODE": "4(x2)"})
+    Placement(devices=4, num_nodes=2, rank=5, launcher='slurm')
+    """
+
+    devices: int = 1
+    num_nodes: int = 1
+    rank: int = 0
+    launcher: Literal["torchrun", "slurm"] | None = None
+
+    @property
+    def world_size(self) -> int:
+        """Number of processes."""
+        return self.devices * self.num_nodes
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes and prints."""
+        return self.rank == 0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Placement:
+        """The placement that torchrun or Slurm has set up; one process where neither has."""
+        names = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+        if all(environment.get(name, "").isdigit() for name in names):
+            rank, world_size, devices = (int(environment[name]) for name in names)
+            return cls(devices, _num_nodes(world_size, devices, names[1:]), rank, "torchrun")
+        rank, world_size = (_number(environment, name) for name in ("SLURM_PROCID", "SLURM_NTASKS"))
+        if world_size < 2 or not _started_by_srun(environment):
+            return cls()
+        devices, name = _tasks_per_node(environment, world_size)
+        return cls(devices, _num_nodes(world_size, devices, ("SLURM_NTASKS", name)), rank, "slurm")
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    text = environment.get(name, "")
+    return int(text) if text.isdigit() else 0
+
+
+def _num_nodes(world_size: int, devices: int, names: tuple[str, ...]) -> int:
+    if devices < 1 or world_size % devices:
+        raise UserError(f"{names[0]}={world_size} is not a multiple of {names[1]}={devices}")
+    return world_size // devices
+
+
+def _tasks_per_node(environment: Mapping[str, str], world_size: int) -> tuple[int, str]:
+    """How many tasks each machine has, written as in 4, 4(x2) or 4,4, and the variable that says so."""
+    advice = "add --ntasks-per-node to the options of sbatch or srun"
+    for name in _TASKS_PER_NODE:
+        numbers = [re.fullmatch(r"(\d+)(?:\(x\d+\))?", part) for part in environment.get(name, "").split(",")]
+        distinct = {int(number[1]) for number in numbers if number}
+        if not all(numbers):
+            continue
+        if len(distinct) > 1:
+            raise UserError(
+                f"srun has started {world_size} tasks, {environment[name]} on its machines, but a run needs "
+                f"as many on each: {advice}"
+            )
+        return distinct.pop(), name
+    raise UserError(f"srun has started {world_size} tasks, but not said how many on each machine: {advice}")
+
+
+def _started_by_srun(environment: Mapping[str, str]) -> bool:
+    """Neither the batch script itself, nor a shell in which commands are typed for one process."""
+    in_shell = environment.get("SLURM_JOB_NAME") in ("bash", "interactive") or "SLURM_PTY_PORT" in environment
+    return (
+        "SLURM_STEP_ID" in environment and _number(environment, "SLURM_STEP_ID") < _OWN_STEPS and not in_shell
+    )

@@ -1,0 +1,81 @@
+"""Lightning's trainer as runs need it: where it computes, what it writes, and who else takes part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+
+from tailmask._util.messages import require
+from tailmask.runs.config import RunConfig
+from tailmask.training.progress import Progress
+from tailmask.training.with_lightning.devices import Placement
+from tailmask.training.with_lightning.lightning_callbacks import (
+    AtomicCheckpointIO,
+    EpochRecorder,
+    ProgressCallback,
+)
+
+__all__ = ["build_trainer"]
+
+
+def build_trainer(
+    config: RunConfig,
+    placement: Placement,
+    recorder: EpochRecorder,
+    *,
+    progress: Progress | None,
+    tensorboard: bool,
+) -> pl.Trainer:
+    """The trainer of a run whose epochs `recorder` writes down."""
+    callbacks: list[pl.Callback] = [recorder]
+    if progress is not None:
+        callbacks.append(ProgressCallback(progress))
+    return pl.Trainer(
+        devices=placement.devices,
+        num_nodes=placement.num_nodes,
+        strategy="ddp" if placement.world_size > 1 else "auto",
+        precision="bf16-mixed" if config.precision == "bf16" else "32-true",
+        max_epochs=config.recipe.schedule.epochs,
+        callbacks=callbacks,
+        plugins=[AtomicCheckpointIO(), _cluster(placement)],
+        logger=_logger(recorder.folder) if tensorboard else False,
+        default_root_dir=recorder.folder,
+        reload_dataloaders_every_n_epochs=1,  # an epoch's samples may be drawn anew
+        use_distributed_sampler=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+    )
+
+
+class _Slurm(SLURMEnvironment):
+    """Slurm's variables as `Placement` has read them: Lightning knows fewer ways to ask for tasks."""
+
+    def __init__(self) -> None:
+        super().__init__(auto_requeue=False)  # the same command resumes by itself
+
+    @staticmethod
+    def _validate_srun_variables() -> None:
+        """Refuses tasks without --ntasks-per-node, however they are spread."""
+
+    def validate_settings(self, num_devices: int, num_nodes: int) -> None:
+        """Holds the placement against the job's variables, which the step's may differ from."""
+
+
+def _cluster(placement: Placement) -> ClusterEnvironment:
+    if placement.launcher == "slurm":
+        return _Slurm()
+    return TorchElasticEnvironment() if placement.launcher == "torchrun" else LightningEnvironment()
+
+
+def _logger(folder: Path) -> Any:
+    require("tensorboardX", extra="tensorboard")
+    from pytorch_lightning.loggers import TensorBoardLogger
+
+    return TensorBoardLogger(folder, name="", version="tensorboard")

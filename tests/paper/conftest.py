@@ -1,0 +1,19 @@
+"""`reproduce` without training."""
+
+from __future__ import annotations
+
+import pytest
+from reproducing import REQUEST
+
+from tailmask.paper import reproduce, reproduction
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """`reproduce` on runs that are there, in place of training."""
+    monkeypatch.setattr(reproduction, "_make", lambda *_: [])
+
+    def make_result(item, request=REQUEST, **settings):
+        return reproduce(item, request, out=tmp_path / "out", runs=tmp_path / "runs", **settings)
+
+    return make_result
