@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -161,3 +163,15 @@ def test_a_wide_layer_tells_of_a_value_that_is_not_finite() -> None:
     inputs = torch.zeros(2, 5000)
     inputs[0, 7] = torch.nan
     assert not WideLinear(5000, 3)(inputs)[0].isfinite().any()
+
+
+def test_a_network_without_memory_is_built_without_the_compiler() -> None:
+    """`load_model` builds one to compare shapes; importing torch's compiler takes seconds and writes files."""
+    program = (
+        "import sys, torch\n"
+        "from tailmask.models import build_model\n"
+        "with torch.device('meta'):\n"
+        "    build_model('mlp', shape=(3,), num_classes=2, hidden=[4], normalized=True)\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -23,7 +23,9 @@ class NormalizedLinear(nn.Module):
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.weight = nn.Parameter(F.normalize(torch.randn(out_features, in_features)))
+        weight = torch.randn(out_features, in_features)
+        # Torch normalises a meta tensor through its compiler, whose import takes seconds and writes files.
+        self.weight = nn.Parameter(weight if weight.is_meta else F.normalize(weight))
 
     def forward(self, features: Tensor) -> Tensor:
         """Cosines (B, out_features) of features (B, in_features) with each class's weights."""
