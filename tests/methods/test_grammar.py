@@ -53,7 +53,10 @@ def parts(draw, word) -> Part:
 def methods(draw) -> Method:
     words = {kind: [word for word in find_words().values() if word.kind == kind] for kind in KINDS}
     names = {kind: draw(st.sampled_from([None, *found])) for kind, found in words.items()}
-    masking = names["masking"]
+    masking, learner = names["masking"], names["learner"]
+    if learner is not None:
+        kept = {} if masking is None or "plm" in learner.not_with else {"masking": draw(parts(masking))}
+        return Method(loss=Part(find_words()["bce"]), learner=draw(parts(learner)), **kept)
     names["loss"] = draw(
         st.sampled_from([word for word in LOSSES if not (masking and masking.name in word.not_with)])
     )
@@ -217,3 +220,17 @@ def test_words_and_help_need_no_torch() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("name", ["linear", "plm:rate=0.05+linear:C=2", "trees:trees=50", "plm+boost"])
+def test_a_learner_stands_in_the_place_of_the_loss(name: str) -> None:
+    method = parse(name)
+    assert str(method) == name
+    assert method.learner is not None
+    assert str(method.loss) == "bce"
+
+
+@pytest.mark.parametrize("name", ["focal+linear", "linear+cb", "boost+undersample", "plm+trees", "trees+boost"])
+def test_a_learner_goes_with_masking_alone(name: str) -> None:
+    with pytest.raises(UserError):
+        parse(name)

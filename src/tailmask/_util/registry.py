@@ -33,10 +33,10 @@ from typing import Any, Literal, TypeVar
 
 __all__ = ["KINDS", "DeclaredOption", "Option", "Word", "find_words", "word"]
 
-Kind = Literal["masking", "loss", "weighting", "sampling", "deferral"]
+Kind = Literal["masking", "learner", "loss", "weighting", "sampling", "deferral"]
 KINDS: tuple[Kind, ...] = typing.get_args(Kind)  # in the order of a method's name
 
-_FOLDERS = ("methods", "losses", "sampling")
+_FOLDERS = ("methods", "losses", "sampling", "learners")
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 

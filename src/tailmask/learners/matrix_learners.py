@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tailmask._util.messages import UserError
+from tailmask._util.registry import Option, word
 from tailmask.calibration import apply_prior_shift
 from tailmask.learners.arrays import Array, take
 from tailmask.learners.base import NEVER, Deadline, Progress, Rows
@@ -77,18 +78,31 @@ class FittedModel:
         )
 
 
+@word(
+    "linear",
+    kind="learner",
+    implies="bce",
+    summary="logistic regression, one per label",
+)
 @dataclass(frozen=True)
 class LinearLearner:
-    """Logistic regression on scaled features; see `fit_linear`.
+    """Logistic regression on scaled features, one per label, with an L2 penalty.
+
+    Strong on texts and on tables with many features, and fast. One `C` serves all labels; it is chosen on
+    rows that the learner holds out of those that it is given.
 
     >>> rows = Rows(np.arange(20.0)[:, None], np.arange(20)[:, None] > 9)
     >>> fitted = LinearLearner(C=1.0).fit(rows, seed=0)
     >>> (fitted.logits(rows)[:, 0] > 0).sum()
     tensor(10)
+
+    Args:
+        C: Inverse strength of the penalty. By default it is chosen from 0.01 to 100.
+        pos_power: Positives weigh (negatives / positives) to this power.
     """
 
-    C: float | None = None
-    pos_power: float = 0.0
+    C: Annotated[float | None, Option(above=0)] = None
+    pos_power: Annotated[float, Option(minimum=0, maximum=1)] = 0.0
 
     def fit(
         self,
@@ -112,17 +126,35 @@ class LinearLearner:
         return FittedModel(encoder, model, _unweighted(rows.labelled, self.pos_power))
 
 
+@word(
+    "trees",
+    kind="learner",
+    implies="bce",
+    summary="extremely randomised trees, one forest for all labels",
+    not_with={"plm": "a tree splits by all labels at once, so single labels cannot be masked"},
+)
 @dataclass(frozen=True)
 class ForestLearner:
-    """Extremely randomised trees on raw features; see `fit_forest`.
+    """Extremely randomised trees (Geurts et al. 2006) on raw features, one forest for all labels.
+
+    Strong on small tables of numbers. Trees grow with unknown labels as negatives; the shares in their leaves
+    count known labels only.
 
     >>> rows = Rows(np.arange(20.0)[:, None], np.arange(20)[:, None] > 9)
     >>> (ForestLearner(trees=5).fit(rows, seed=0).logits(rows)[:, 0] > 0).sum()
     tensor(10)
+
+    Args:
+        trees: Number of trees.
+        min_samples_leaf: The least number of rows in a leaf.
+
+    Paper:
+        Geurts, Ernst, Wehenkel, [Extremely randomized trees](https://doi.org/10.1007/s10994-006-6226-1), Machine
+        Learning 63, 2006
     """
 
-    trees: int = 300
-    min_samples_leaf: int = 1
+    trees: Annotated[int, Option(minimum=1)] = 300
+    min_samples_leaf: Annotated[int, Option(minimum=1)] = 1
 
     def fit(
         self,
@@ -146,17 +178,33 @@ class ForestLearner:
         return FittedModel(encoder, forest)
 
 
+@word(
+    "boost",
+    kind="learner",
+    implies="bce",
+    summary="gradient boosting by LightGBM, one model per label",
+)
 @dataclass(frozen=True)
 class BoostLearner:
-    """LightGBM on raw features; see `fit_boosters`.
+    """Gradient boosting by LightGBM on raw features, one model per label.
+
+    Strong on tables with categories, dates and missing values, which it takes as they are.
 
     >>> rows = Rows(np.arange(60.0)[:, None], np.arange(60)[:, None] > 29)
     >>> (BoostLearner(rounds=20).fit(rows, seed=0).logits(rows)[[0, -1], 0] > 0).tolist()
     [False, True]
+
+    Args:
+        rounds: Number of trees per label.
+        pos_power: Positives weigh (negatives / positives) to this power.
+
+    Paper:
+        Ke, Meng, Finley, Wang, Chen, Ma, Ye, Liu, LightGBM: A Highly Efficient Gradient Boosting Decision Tree,
+        NeurIPS 2017
     """
 
-    rounds: int = 100
-    pos_power: float = 0.0
+    rounds: Annotated[int, Option(minimum=1)] = 100
+    pos_power: Annotated[float, Option(minimum=0, maximum=1)] = 0.0
 
     def fit(
         self,

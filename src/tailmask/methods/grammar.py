@@ -1,5 +1,7 @@
 """Methods by name: `[plm+]LOSS[+cb][+undersample|+classaware][+drw]`, with options after a colon.
 
+A learner that is no network stands in the place of the loss: `trees`, `plm+linear`.
+
 The words are those that the registry finds; see `tailmask._util.registry`.
 """
 
@@ -70,7 +72,8 @@ class Part:
 class Method:
     """How to train: a loss, whether labels are masked, how classes are weighted and samples drawn.
 
-    Prints as its canonical name, which `parse` reads back.
+    A network is trained unless `learner` names another learner, which has a loss of its own. Prints as its
+    canonical name, which `parse` reads back.
 
     >>> str(parse("focal:gamma=2.0+plm:rate=5e-2"))
     'plm:rate=0.05+focal:gamma=2'
@@ -78,11 +81,19 @@ class Method:
 
     loss: Part
     masking: Part | None = None
+    learner: Part | None = None
     weighting: Part | None = None
     sampling: Part | None = None
     deferral: Part | None = None
 
     def __post_init__(self) -> None:
+        if self.learner is not None:
+            foreign = [str(part) for part in self if part.word.kind not in ("masking", "learner")]
+            if foreign != ["bce"]:
+                raise UserError(
+                    f"{self.learner.word.name} is no network and takes neither losses nor weights nor "
+                    f"samplers: leave out {', '.join(name for name in foreign if name != 'bce')}"
+                )
         names = {part.word.name: part for part in self}
         for part in self:
             for own, excluded in _exclusions(part):
@@ -99,7 +110,8 @@ class Method:
 
     def __str__(self) -> str:
         parts = list(self)
-        if self.masking is not None and parts[1:] == [Part(find_words()["bce"])]:
+        is_bce = self.loss == Part(find_words()["bce"])
+        if is_bce and (self.learner is not None or (self.masking is not None and len(parts) == 2)):
             parts.remove(self.loss)  # `plm` is `plm+bce`
         if self.deferral is not None and self.weighting == Part(find_words()["cb"]):
             parts.remove(self.weighting)  # `+drw` is `+cb+drw`
@@ -150,7 +162,7 @@ def parse(name: str) -> Method:
     """The method of a name such as `plm:rate=0.05,expected=true+focal:gamma=2`.
 
     >>> parse("plm")
-    Method(loss=Part(bce), masking=Part(plm), weighting=None, sampling=None, deferral=None)
+    Method(loss=Part(bce), masking=Part(plm), learner=None, weighting=None, sampling=None, deferral=None)
     >>> parse("focl")
     Traceback (most recent call last):
     tailmask._util.messages.UserError: unknown word 'focl' in the method 'focl': did you mean 'focal'?
@@ -184,9 +196,12 @@ def method_help() -> str:
     '[plm+]LOSS[+cb][+undersample|+classaware][+drw], where LOSS is ...'
     """
     summaries = [f"{word.name} ({word.summary})" for word in _of_kind("loss")]
-    others = [f"{word.name}: {word.summary}" for kind in KINDS if kind != "loss" for word in _of_kind(kind)]
+    kinds = [kind for kind in KINDS if kind not in ("loss", "learner")]
+    others = [f"{word.name}: {word.summary}" for kind in kinds for word in _of_kind(kind)]
+    learners = [f"{word.name} ({word.summary})" for word in _of_kind("learner")]
     return (
         f"{_form()}, where LOSS is {', '.join(summaries[:-1])} or {summaries[-1]}. {'; '.join(others)}. "
+        f"For tables and texts also, in place of the loss, {', '.join(learners[:-1])} or {learners[-1]}. "
         "Options follow a colon, as in plm:rate=0.05+focal:gamma=2"
     )
 
@@ -198,7 +213,7 @@ def _of_kind(kind: str) -> list[Word]:
 def _form() -> str:
     """The form of a method's name: what may stand where."""
     places = {kind: [word.name for word in _of_kind(kind)] for kind in KINDS}
-    masking, _ = places.pop("masking"), places.pop("loss")
+    masking, _, _ = places.pop("masking"), places.pop("learner"), places.pop("loss")
     after = (f"[{'|'.join(f'+{name}' for name in names)}]" for names in places.values())
     return "".join([f"[{'|'.join(f'{name}+' for name in masking)}]", "LOSS", *after])
 
