@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from tailmask._util.messages import UserError
-from tailmask.learners.base import Deadline, Rows
+from tailmask.data.rows import Rows
+from tailmask.learners.base import Deadline
 from tailmask.learners.crossfit import FoldModels, crossfit
 from tailmask.learners.folds import make_folds
 from tailmask.learners.matrix_learners import FittedModel, ForestLearner, LinearLearner

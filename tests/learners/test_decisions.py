@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import f1_score
 
 from tailmask.calibration import fit_shared_threshold, fit_thresholds
-from tailmask.learners.base import Rows
+from tailmask.data.rows import Rows
 from tailmask.learners.decisions import decide, fit_robust_thresholds, predicted_shares
 from tailmask.learners.folds import Folds, make_folds
 

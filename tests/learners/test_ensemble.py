@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from tailmask.learners.base import Rows
+from tailmask.data.rows import Rows
 from tailmask.learners.crossfit import CrossFitted, crossfit
 from tailmask.learners.ensemble import fit_combination, fit_ensemble, score
 from tailmask.learners.folds import make_folds

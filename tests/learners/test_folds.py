@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailmask._util.messages import UserError
-from tailmask.learners.base import Rows
+from tailmask.data.rows import Rows
 from tailmask.learners.folds import make_folds
 
 

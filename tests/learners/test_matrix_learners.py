@@ -14,7 +14,8 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from tailmask._util.messages import UserError
-from tailmask.learners.base import Deadline, Rows
+from tailmask.data.rows import Rows
+from tailmask.learners.base import Deadline
 from tailmask.learners.crossfit import FoldModels
 from tailmask.learners.ensemble import Combination, Ensemble
 from tailmask.learners.matrix_learners import BoostLearner, ForestLearner, LinearLearner

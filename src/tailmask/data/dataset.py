@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tailmask.data.encoders.encoder import Encoder
     from tailmask.data.readers.table.column_summary import ColumnUse
+    from tailmask.data.rows import RawData
 
 __all__ = ["BatchSource", "Dataset", "Inputs", "Split"]
 
@@ -145,7 +146,8 @@ class Dataset:
     `encoder` says how raw files became inputs and reads new ones in the same way. `source` says what was
     loaded, as plain JSON: the name, the options that matter, sizes and digests. `columns` says what became of
     each column of a table, and `notes` what a user should know of how the data were taken. `unit` is the word
-    for what the splits' `members` number, such as "digit".
+    for what the splits' `members` number, such as "digit". `raw` has the rows of tables and arrays before
+    any encoding, for learners that fit their own encoder; None for images, and for very many labels.
     """
 
     name: str
@@ -159,6 +161,7 @@ class Dataset:
     columns: tuple[ColumnUse, ...] = ()
     notes: tuple[str, ...] = ()
     unit: str | None = None
+    raw: RawData | None = None
 
     @property
     def splits(self) -> dict[str, Split]:

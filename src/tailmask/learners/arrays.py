@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tailmask._util.messages import UserError, require
+from tailmask.data.rows import check_targets, is_sparse
 
 __all__ = [
     "Array",
@@ -26,15 +27,6 @@ Matrix: TypeAlias = Any  # float32 numpy (N, F), or scipy CSR (N, F)
 
 # Rows are made dense in chunks of at most this many numbers.
 _CHUNK_NUMBERS = 2**21
-
-
-def is_sparse(matrix: Matrix) -> bool:
-    """Whether a matrix is one of scipy's.
-
-    >>> is_sparse(np.zeros((2, 3)))
-    False
-    """
-    return hasattr(matrix, "tocsr")
 
 
 def check_matrix(matrix: Matrix, *, missing: bool, features: int | None = None) -> Matrix:
@@ -62,20 +54,6 @@ def check_matrix(matrix: Matrix, *, missing: bool, features: int | None = None) 
         allowed = "finite numbers or NaN" if missing else "finite numbers"
         raise ValueError(f"the features must be {allowed}: encode the rows first")
     return matrix
-
-
-def check_targets(targets: Array, rows: int) -> npt.NDArray[np.int8]:
-    """The targets (N, C) in int8, each 1, 0 or −1 = unknown.
-
-    >>> check_targets(np.array([[1, 0], [-1, 1]]), 2).dtype
-    dtype('int8')
-    """
-    targets = np.asarray(targets)
-    if targets.ndim != 2 or len(targets) != rows or rows == 0 or targets.shape[1] == 0:
-        raise ValueError(f"expected targets of the shape ({rows}, classes), got {targets.shape}")
-    if not np.isin(targets, (-1, 0, 1)).all():
-        raise ValueError("targets must be 1, 0 or −1 for unknown")
-    return np.ascontiguousarray(targets, dtype=np.int8)
 
 
 def prior_logits(targets: Array) -> npt.NDArray[np.float64]:

@@ -17,8 +17,9 @@ from torch import Tensor
 from tailmask._util.files import write_bytes, write_json
 from tailmask._util.messages import UserError
 from tailmask._util.seeds import derive
+from tailmask.data.rows import Rows
 from tailmask.learners.arrays import take
-from tailmask.learners.base import NEVER, Deadline, Fitted, Learner, Progress, Rows, silent
+from tailmask.learners.base import NEVER, Deadline, Fitted, Learner, Progress, silent
 from tailmask.learners.folds import Folds
 from tailmask.learners.storage import (
     Stored,

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from tailmask._util.messages import UserError
 from tailmask._util.seeds import derive
+from tailmask.data.rows import Rows
 from tailmask.learners.arrays import Array, take
-from tailmask.learners.base import Fitted, Rows
+from tailmask.learners.base import Fitted
 from tailmask.learners.crossfit import CrossFitted
 from tailmask.learners.platt import crossfit_platt, fit_platt
 from tailmask.learners.storage import Stored, save_fitted

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 
 from tailmask._util.messages import UserError
+from tailmask.data.rows import Rows
 from tailmask.data.splits import fold_numbers
-from tailmask.learners.base import Rows
 
 __all__ = ["Folds", "make_folds"]
 

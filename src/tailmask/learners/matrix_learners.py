@@ -13,8 +13,9 @@ from torch import Tensor
 from tailmask._util.messages import UserError
 from tailmask._util.registry import Option, word
 from tailmask.calibration import apply_prior_shift
+from tailmask.data.rows import Rows
 from tailmask.learners.arrays import Array, take
-from tailmask.learners.base import NEVER, Deadline, Progress, Rows
+from tailmask.learners.base import NEVER, Deadline, Progress
 from tailmask.learners.boosters import Boosters, fit_boosters
 from tailmask.learners.forest import Forest, fit_forest
 from tailmask.learners.linear import LinearModel, fit_linear

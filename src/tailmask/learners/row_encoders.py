@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from tailmask._util.messages import UserError, require
 from tailmask.data.encoders.array import ArrayEncoder, ArrayRows
+from tailmask.data.encoders.categories import CategoryColumn
+from tailmask.data.encoders.columns import Form
 from tailmask.data.encoders.encoder import Encoder
+from tailmask.data.encoders.numbers import NumberColumn
+from tailmask.data.encoders.table import TableEncoder, fit_table_encoder
 from tailmask.data.options import DataOptions
+from tailmask.data.row_formats import TableFormat, typed_columns
+from tailmask.data.rows import Rows
 from tailmask.learners.arrays import Matrix, is_sparse
-from tailmask.learners.base import Rows
 
-__all__ = ["Form", "RowEncoder", "encoder_from_json", "fit_encoder"]
-
-Form: TypeAlias = Literal["scaled", "raw"]
+__all__ = ["RowEncoder", "encoder_from_json", "fit_encoder"]
 
 
 class RowEncoder(Protocol):
@@ -49,6 +54,8 @@ def fit_encoder(rows: Rows, form: Form) -> RowEncoder:
     >>> encoder.encode(Rows(np.array([[5.0], [np.nan]]))).tolist()
     [[3.0], [0.0]]
     """
+    if _is_frame(rows):
+        return _fit_table(rows, form)
     values = _values(rows)
     if form == "raw":
         return RawArrays(values.shape[1], sparse=is_sparse(values))
@@ -67,10 +74,12 @@ def encoder_from_json(value: Mapping[str, Any]) -> RowEncoder:
         if type(width) is not int or width < 0 or type(sparse) is not bool:
             raise UserError("the stored encoder is damaged: fit the model again")
         return RawArrays(width, sparse=sparse)
-    if kind == "arrays":
+    if kind in ("arrays", "table-2"):
         encoder = Encoder.from_json(value)
         if isinstance(encoder, ArrayEncoder):
             return ScaledArrays(encoder)
+        if isinstance(encoder, TableEncoder):
+            return EncodedTable(encoder)
     raise UserError(f"this version of tailmask does not know the encoder {kind!r}")
 
 
@@ -131,10 +140,89 @@ class RawArrays:
         return {"kind": "raw arrays", "width": self.width, "sparse": self.sparse}
 
 
+@dataclass(frozen=True)
+class EncodedTable:
+    """The columns of a table, each in the way that suits it.
+
+    In a sparse matrix of the raw form, beside texts, a gap is a number of its own: no forest takes NaN there.
+    """
+
+    encoder: TableEncoder
+
+    @property
+    def width(self) -> int:
+        """The number of inputs that all columns give."""
+        return self.encoder.shape[0]
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """The inputs that are codes of categories; none in the scaled form."""
+        return self.encoder.categorical
+
+    def encode(self, rows: Rows) -> Matrix:
+        """The matrix in float32: CSR where there are texts or many categories, else dense."""
+        if not _is_frame(rows):
+            raise UserError("the model was fitted on a table, but the rows are an array: pass a table")
+        matrix: Matrix = self.encoder.encode(typed_columns(rows.features, self._types))
+        if is_sparse(matrix) and self.encoder.form == "raw":
+            gaps = np.isnan(matrix.data)
+            matrix.data[gaps] = self._gaps[matrix.indices[gaps]]
+        return matrix
+
+    def to_json(self) -> dict[str, Any]:
+        """All that was fitted, column by column."""
+        return self.encoder.to_json()
+
+    @property
+    def _types(self) -> dict[str, Any]:
+        polars = require("polars", extra="tables")
+        types = {"number": polars.Float64, "boolean": polars.Boolean}
+        return {column.name: types.get(column.kind, polars.String) for column in self.encoder.columns}
+
+    @cached_property
+    def _gaps(self) -> npt.NDArray[np.float32]:
+        """What stands for a gap in each input: a number below all others, or a category of its own."""
+        gaps: list[float] = []
+        for column in self.encoder.columns:
+            if isinstance(column, CategoryColumn):
+                gaps += [len(column.values) + 1, *([column.buckets] if column.buckets else [])]
+            elif isinstance(column, NumberColumn):
+                gaps.append(column.scale.low - column.scale.spread)
+            else:  # parts of dates are never negative; texts have no gaps
+                gaps += [-1.0] * len(column.outputs("raw"))
+        largest = float(np.finfo(np.float32).max)
+        return np.array(gaps).clip(-largest, largest).astype(np.float32)
+
+
+def _fit_table(rows: Rows, form: Form) -> EncodedTable:
+    stated = rows.format
+    if isinstance(stated, TableFormat):
+        encoder = fit_table_encoder(
+            rows.features.select(stated.names),
+            form=form,
+            text=stated.text,
+            text_analyzer=stated.text_analyzer,
+            text_terms=stated.text_terms,
+            text_buckets=stated.text_buckets,
+            keep=stated.keep,
+            header=stated.header,
+        )
+    else:
+        encoder = fit_table_encoder(rows.features, form=form)
+    if not encoder.columns:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(encoder.left_out.items())[:3])
+        raise UserError(f"the rows have no column to learn from ({reasons})")
+    return EncodedTable(encoder)
+
+
+def _is_frame(rows: Rows) -> bool:
+    return hasattr(rows.features, "columns")
+
+
 def _values(rows: Rows) -> Any:
     """The features as a numeric array or CSR array."""
-    if hasattr(rows.features, "columns"):
-        raise UserError("this learner takes arrays only: encode the table first")
+    if _is_frame(rows):
+        raise UserError("the model was fitted on an array, but the rows are a table: pass an array")
     if is_sparse(rows.features):
         return require("scipy.sparse", extra="cli").csr_array(rows.features)
     values = np.asarray(rows.features)

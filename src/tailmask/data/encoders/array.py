@@ -19,8 +19,8 @@ from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.scales import column_scales
 from tailmask.data.giveaway_features import Features, give_away_notes, sampled
 from tailmask.data.options import DataOptions
-from tailmask.data.readers.npz import AS_IN_TRAINING, Npz
 from tailmask.data.readers.table.label_columns import Labels
+from tailmask.data.row_formats import array_pieces
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -188,19 +188,6 @@ class ArrayEncoder(Encoder):
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
         """Inputs (B, F) of an .npz or ARFF file."""
-        for values in self._pieces(path, batch_size):
+        for values in array_pieces(path, batch_size, key=self.key, names=self.names):
             encoded = self.encode(values)
             yield encoded if isinstance(encoded, Tensor) else torch.from_numpy(encoded.toarray())
-
-    def _pieces(self, path: Path, batch_size: int) -> Iterator[NDArray[Any] | csr_array]:
-        if path.suffix.lower() == ".npz":
-            file = Npz(path)
-            file.require(self.key, AS_IN_TRAINING)
-            rows = file.csr_rows if file.is_csr(self.key) else file.rows
-            yield from rows(self.key, batch_size)
-        elif path.suffix.lower() == ".arff":
-            from tailmask.data.readers.arff_features import arff_batches
-
-            yield from arff_batches(path, self.names or (), batch_size)
-        else:
-            raise UserError(f"{path} must be an .npz or .arff file, as the model was trained on one")

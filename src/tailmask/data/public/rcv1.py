@@ -19,7 +19,10 @@ from tailmask.data.encoders.array import ArrayEncoder
 from tailmask.data.options import DataOptions
 from tailmask.data.public.download import data_root
 from tailmask.data.readers.npz import Npz
+from tailmask.data.readers.raw_parts import dense_targets
 from tailmask.data.readers.user_file import VALIDATION_SHARE
+from tailmask.data.row_formats import ArrayFormat
+from tailmask.data.rows import RawData, Rows
 from tailmask.data.splits import stratified
 
 __all__ = ["load_rcv1"]
@@ -34,10 +37,12 @@ def load_rcv1(options: DataOptions) -> Dataset:
     matrices = [Npz(path).csr(name) for path in files.values() for name in ("X", "Y")]
     inputs, targets, test_inputs, test_targets = matrices
     share = VALIDATION_SHARE if options.validation is None else options.validation
-    train, validation = Split(inputs, targets), None
+    train, validation, order = Split(inputs, targets), None, np.arange(inputs.shape[0])
     if share:
         parts = stratified(targets, share, options.data_seed)
         train, validation = (Split(inputs[rows], targets[rows]) for rows in parts)
+        order = np.concatenate(parts)
+    row_format = ArrayFormat("X", inputs.shape[1])
     return Dataset(
         name="rcv1",
         classes=tuple(Npz(files["train"]).array("classes").tolist()),
@@ -51,6 +56,11 @@ def load_rcv1(options: DataOptions) -> Dataset:
             "validation": share,
             "digest": digest(*(array for each in matrices for array in (each.data, each.indices))),
         },
+        raw=RawData(
+            Rows(inputs[order], dense_targets(targets[order]), format=row_format),
+            Rows(test_inputs, dense_targets(test_targets), format=row_format),
+            num_train=len(train),
+        ),
     )
 
 

@@ -16,10 +16,10 @@ from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.options import PLACES, DataOptions
 from tailmask.data.readers.table.label_columns import Labels
 
-__all__ = ["Part", "Rows", "source_record"]
+__all__ = ["Part", "ReadRows", "source_record"]
 
 
-class Rows(Protocol):
+class ReadRows(Protocol):
     """Samples as they were read, which fit an encoder and are encoded by it."""
 
     def __len__(self) -> int: ...
@@ -46,7 +46,7 @@ class Part:
     """A file with its rows and labels, and which of them a split takes."""
 
     path: Path
-    rows: Rows
+    rows: ReadRows
     labels: Labels
     keys: NDArray[Any]  # the same for rows with the same features
     index: NDArray[np.int64]

@@ -14,7 +14,8 @@ from tailmask._util.messages import UserError, listing
 from tailmask.data.copies import are_coarse, copy_groups, num_copies
 from tailmask.data.dataset import Dataset, Split
 from tailmask.data.options import DataOptions
-from tailmask.data.readers.parts import Part, Rows, source_record
+from tailmask.data.readers.parts import Part, ReadRows, source_record
+from tailmask.data.readers.raw_parts import raw_data
 from tailmask.data.readers.table.frames import TABLES, is_table
 from tailmask.data.readers.table.label_columns import Labels, in_order
 from tailmask.data.splits import stratified
@@ -83,23 +84,24 @@ def _dataset(train: Part, options: DataOptions, *, test_file: Path | None = None
             *train.rows.notes(encoder, train.index, train.labels),
             *_copy_notes(parts, copies),
         ),
+        raw=raw_data(parts),
     )
 
 
-def _column_uses(rows: Rows, encoder: Any) -> tuple[ColumnUse, ...]:
+def _column_uses(rows: ReadRows, encoder: Any) -> tuple[ColumnUse, ...]:
     from tailmask.data.readers.table.table_dataset import TableRows
 
     return rows.uses(encoder) if isinstance(rows, TableRows) else ()
 
 
-def _read_part(path: Path, options: DataOptions, like: Rows | None = None) -> Part:
+def _read_part(path: Path, options: DataOptions, like: ReadRows | None = None) -> Part:
     rows, labels = _read(path, options, like)
     if not len(rows):
         raise UserError(f"{path} has no rows")
     return Part(path, rows, labels, rows.keys(like), np.arange(len(rows)))
 
 
-def _read(path: Path, options: DataOptions, like: Rows | None) -> tuple[Rows, Labels]:
+def _read(path: Path, options: DataOptions, like: ReadRows | None) -> tuple[ReadRows, Labels]:
     """Rows and labels of a file, by its kind; `like` are the training rows that a second file must match."""
     suffix = path.suffix.lower()
     if not path.is_file():

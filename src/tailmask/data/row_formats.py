@@ -1,0 +1,210 @@
+"""How new rows are read and checked for a model that was fitted on raw rows; kept as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailmask._util.messages import UserError, listing, nearest, require
+from tailmask.data.readers.npz import AS_IN_TRAINING, Npz
+from tailmask.data.readers.table.column_types import with_types
+from tailmask.data.readers.table.frames import TABLES, frame_pieces, is_table
+from tailmask.data.readers.table.program_frames import as_polars
+from tailmask.data.rows import Rows, is_sparse
+
+if TYPE_CHECKING:
+    import polars as pl
+    from scipy.sparse import csr_array
+
+    from tailmask.data.encoders.text import Analyzer
+
+__all__ = ["ArrayFormat", "ColumnKind", "TableFormat", "array_pieces", "format_from_json", "typed_columns"]
+
+ColumnKind: TypeAlias = Literal["number", "boolean", "text"]
+
+_DAMAGED = "the stored format of the rows is damaged: fit the model again"
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """Rows of a table: the columns to learn from with their kinds, and how its texts are taken.
+
+    >>> polars = require("polars", extra="tables")
+    >>> rows = TableFormat(("age", "city"), ("number", "text")).rows(
+    ...     polars.DataFrame({"city": ["Bern"], "id": [7], "age": ["31"]})
+    ... )
+    >>> rows.features.rows()
+    [(31.0, 'Bern')]
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[ColumnKind, ...]  # of each column, as it is read
+    text: tuple[str, ...] = ()  # the columns that are free text
+    text_analyzer: Analyzer = "word"
+    text_terms: int = 20_000
+    text_buckets: int | None = None
+    keep: tuple[str, ...] = ()  # the columns that the user asked for: they are not left out as IDs
+    header: bool = True
+
+    def __post_init__(self) -> None:
+        known = dict(zip(self.names, self.kinds, strict=True))
+        sizes = [self.text_terms, *([] if self.text_buckets is None else [self.text_buckets])]
+        is_sound = (
+            all(type(each) is tuple for each in (self.names, self.kinds, self.text, self.keep))
+            and all(type(name) is str for name in (*self.names, *self.text, *self.keep))
+            and 0 < len(self.names) == len(known)
+            and set(self.kinds) <= set(get_args(ColumnKind))
+            and all(known.get(name) == "text" for name in self.text)
+            and set(self.keep) <= set(self.names)
+            and self.text_analyzer in ("word", "char")
+            and all(type(size) is int and size > 0 for size in sizes)
+            and type(self.header) is bool
+        )
+        if not is_sound:
+            raise ValueError("columns of a table must have different names, and each must have its kind")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, from which `format_from_json` makes the format again."""
+        return {
+            "kind": "table",
+            "names": list(self.names),
+            "kinds": list(self.kinds),
+            "text": list(self.text),
+            "text_analyzer": self.text_analyzer,
+            "text_terms": self.text_terms,
+            "text_buckets": self.text_buckets,
+            "keep": list(self.keep),
+            "header": self.header,
+        }
+
+    def pieces(self, path: Path, batch_size: int) -> Iterator[Rows]:
+        """The unlabelled rows of a table with the columns of the training file, `batch_size` at a time."""
+        if not is_table(path):
+            raise UserError(f"{path} must be a table ({', '.join(TABLES)}), as the model was trained on one")
+        frames = frame_pieces(path, batch_size, columns=self.names, types=self._types, header=self.header)
+        for frame in frames:
+            yield Rows(frame, format=self)
+
+    def rows(self, features: pl.DataFrame | Any) -> Rows:
+        """The unlabelled rows of a polars or pandas frame; columns are found by name."""
+        if not hasattr(features, "columns"):
+            raise UserError(
+                f"the model was trained on a table: expected a polars or pandas frame, got "
+                f"{type(features).__name__}"
+            )
+        return Rows(typed_columns(as_polars(features), self._types), format=self)
+
+    @property
+    def _types(self) -> dict[str, Any]:
+        polars = require("polars", extra="tables")
+        types = {"number": polars.Float64, "boolean": polars.Boolean, "text": polars.String}
+        return {name: types[kind] for name, kind in zip(self.names, self.kinds, strict=True)}
+
+
+@dataclass(frozen=True)
+class ArrayFormat:
+    """Rows of numbers: how many features, and their names in .npz and ARFF files.
+
+    >>> ArrayFormat("X", 2).rows([[1.0, 2.0]]).features
+    array([[1., 2.]])
+    """
+
+    key: str
+    num_features: int
+    names: tuple[str, ...] | None = None  # what the features are called in an ARFF file
+
+    def __post_init__(self) -> None:
+        is_sound = (
+            type(self.key) is str
+            and type(self.num_features) is int
+            and self.num_features >= 0
+            and (self.names is None or (type(self.names) is tuple and len(self.names) == self.num_features))
+            and all(type(name) is str for name in self.names or ())
+        )
+        if not is_sound:
+            raise ValueError("arrays must have a name and a number of features, and each feature its name")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, from which `format_from_json` makes the format again."""
+        names = None if self.names is None else list(self.names)
+        return {"kind": "arrays", "key": self.key, "num_features": self.num_features, "names": names}
+
+    def pieces(self, path: Path, batch_size: int) -> Iterator[Rows]:
+        """The unlabelled rows of an .npz or ARFF file, `batch_size` at a time."""
+        for values in array_pieces(path, batch_size, key=self.key, names=self.names):
+            yield self._checked(values, str(path))
+
+    def rows(self, features: Any) -> Rows:
+        """The unlabelled rows of an array (N, F), dense or one of scipy's."""
+        if hasattr(features, "columns"):
+            raise UserError(
+                f"the model was trained on arrays: expected an array, got {type(features).__name__}"
+            )
+        csr_array = require("scipy.sparse", extra="cli").csr_array
+        return self._checked(
+            csr_array(features) if is_sparse(features) else np.asarray(features), "the array"
+        )
+
+    def _checked(self, values: NDArray[Any] | csr_array, where: str) -> Rows:
+        if values.ndim != 2 or values.shape[1] != self.num_features:
+            raise UserError(
+                f"{where} must have {self.num_features} features per row, as in training, got the shape "
+                f"{tuple(values.shape)}"
+            )
+        if values.dtype.kind not in "biuf":
+            raise UserError(f"{where} must hold numbers, got the type {values.dtype}")
+        return Rows(values, format=self)
+
+
+def format_from_json(value: object) -> TableFormat | ArrayFormat:
+    """The format that `to_json` described; anything else is refused.
+
+    >>> format_from_json({"kind": "arrays", "key": "X", "num_features": 2, "names": None})
+    ArrayFormat(key='X', num_features=2, names=None)
+    """
+    if not isinstance(value, Mapping) or value.get("kind") not in ("table", "arrays"):
+        raise UserError(_DAMAGED)
+    lists = {name: tuple(each) for name, each in value.items() if isinstance(each, list)}
+    fields = {**value, **lists}
+    cls: type[TableFormat] | type[ArrayFormat] = TableFormat if fields.pop("kind") == "table" else ArrayFormat
+    try:
+        return cls(**fields)
+    except (TypeError, ValueError) as error:
+        raise UserError(_DAMAGED) from error
+
+
+def typed_columns(frame: pl.DataFrame, types: Mapping[str, Any]) -> pl.DataFrame:
+    """The columns that `types` names, as the types of training; others are passed over.
+
+    >>> polars = require("polars", extra="tables")
+    >>> typed_columns(polars.DataFrame({"a": [1], "b": [2]}), {"b": polars.Float64}).rows()
+    [(2.0,)]
+    """
+    absent = [name for name in types if name not in frame.columns]
+    if absent:
+        raise UserError(
+            f"the table lacks the columns {listing(absent)}, which the model was trained on: "
+            f"{nearest(absent[0], frame.columns)}"
+        )
+    return with_types(frame.select(*types), dict(types), "the table")
+
+
+def array_pieces(
+    path: Path, batch_size: int, *, key: str, names: tuple[str, ...] | None
+) -> Iterator[NDArray[Any] | csr_array]:
+    """Rows of numbers in an .npz file under `key`, or the features `names` of an ARFF file."""
+    if path.suffix.lower() == ".npz":
+        file = Npz(path)
+        file.require(key, AS_IN_TRAINING)
+        yield from (file.csr_rows if file.is_csr(key) else file.rows)(key, batch_size)
+    elif path.suffix.lower() == ".arff":
+        from tailmask.data.readers.arff_features import arff_batches
+
+        yield from arff_batches(path, names or (), batch_size)
+    else:
+        raise UserError(f"{path} must be an .npz or .arff file, as the model was trained on one")
