@@ -230,7 +230,7 @@ def test_a_learner_stands_in_the_place_of_the_loss(name: str) -> None:
     assert str(method.loss) == "bce"
 
 
-@pytest.mark.parametrize("name", ["focal+linear", "linear+cb", "boost+undersample", "plm+trees", "trees+boost"])
+@pytest.mark.parametrize("name", ["focal+linear", "linear+cb", "plm+trees", "trees+boost"])
 def test_a_learner_goes_with_masking_alone(name: str) -> None:
     with pytest.raises(UserError):
         parse(name)

@@ -14,7 +14,6 @@ from tailmask._util.messages import UserError
 from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.cli.method_help import with_method_help
 from tailmask.data import DataOptions
-from tailmask.methods import DEFAULT_METHODS
 from tailmask.report.result_terminal import open_console
 from tailmask.runs import Setting
 from tailmask.runs.config import Precision
@@ -34,7 +33,7 @@ def compare(
     data: str = "digits",
     /,
     *,
-    methods: Sequence[str] = DEFAULT_METHODS,
+    methods: Sequence[str] = (),
     seeds: int = 3,
     jobs: int | None = None,
     only_list: Annotated[bool, Parameter(name="--list")] = False,
@@ -48,13 +47,15 @@ def compare(
     recipe: str | None = None,
     fields: Annotated[Sequence[str], Parameter(name="--set")] = (),
     precision: Precision = "32",
+    folds: int | None = None,
     options: DataOptions = DATA_DEFAULTS,
 ) -> None:
     """Train several methods with several seeds on one data set and compare them on the test set.
 
     Args:
         data: name of a data set, or path of your own file
-        methods: what to compare: METHOD_HELP
+        methods: what to compare: METHOD_HELP [default: bce plm plm:adapt=prevalence; for tables and texts
+            also linear trees boost ensemble]
         seeds: number of seeds, the same for all methods
         jobs: number of runs at the same time [default: one per GPU, else one per core, at most 8]
         only_list: print one tailmask train command per run, for a cluster's job array, and stop; when the
@@ -70,14 +71,16 @@ def compare(
         recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
         fields: fields of the recipe, as in optimizer.lr=0.05 model.name=linear
         precision: floating-point precision of training; bf16 is mixed precision
+        folds: number of folds to cross-fit, 1 for one validation split [default: 5 for tables with fewer than
+            20,000 rows, else 1]
     """
     if only_list:
         if tune is not None:
             raise UserError(
                 "--tune chooses a rate from finished runs, which --list does not make: name one of them"
             )
-        setting = Setting(data, options, recipe, budget, epochs, tuple(fields), precision)
-        for run in plan_comparison(setting, methods, seeds=seeds, out=out, baseline=baseline):
+        setting = Setting(data, options, recipe, budget, epochs, tuple(fields), precision, folds=folds)
+        for run in plan_comparison(setting, methods or None, seeds=seeds, out=out, baseline=baseline):
             print(run.command)
         return
     command = shlex.join(["tailmask", *sys.argv[1:]])
@@ -86,7 +89,7 @@ def compare(
     try:
         study = compare_methods(
             data,
-            methods,
+            methods or None,
             seeds=seeds,
             jobs=jobs,
             out=out,
@@ -98,6 +101,7 @@ def compare(
             fields=fields,
             options=options,
             precision=precision,
+            folds=folds,
             decisions=[name for name, wanted in extra.items() if wanted] or None,
             listener=display,
             command=command,

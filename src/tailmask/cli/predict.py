@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from tailmask.inference import Predictor
+    from tailmask.inference import Predictor, RowPredictor
 
 __all__ = ["predict"]
 
@@ -45,24 +45,24 @@ def predict(
     """
     import torch
 
-    from tailmask.inference import Predictor, write_predictions
+    from tailmask.inference import load_predictor, write_predictions
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    predictor = Predictor.load(
+    predictor = load_predictor(
         run, thresholds=thresholds, prior_shift=prior_shift, model=model, device=device
     )
     with _row_count(f"predicting for {inputs.name}") as progress:
         number = write_predictions(
             predictor, inputs, out, id_column=id_column, images=images, force=force, progress=progress
         )
-    print(f"{out}: {number} rows, {_decision(predictor, thresholds)}")
+    print(f"{out}: {number} rows, {_decision(predictor)}")
 
 
-def _decision(predictor: Predictor, asked: Literal["tuned"] | float | None) -> str:
+def _decision(predictor: Predictor | RowPredictor) -> str:
     """How labels were decided, which nobody should have to guess."""
     if predictor.thresholds is None:
         return "each with its most probable label"
-    if asked in (None, "tuned") and predictor.description.thresholds is not None:
+    if predictor.is_tuned:
         return "labels by the thresholds that were tuned on validation data"
     return f"labels from a probability of {predictor.thresholds[0]:g} on"
 

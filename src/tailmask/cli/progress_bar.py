@@ -55,7 +55,7 @@ class RunProgress:
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                TextColumn("epoch {task.fields[epoch]}/{task.total:.0f}"),
+                TextColumn("{task.fields[place]}"),
                 TextColumn("{task.fields[speed]}"),
                 TimeElapsedColumn(),
                 TextColumn("left"),
@@ -63,10 +63,10 @@ class RunProgress:
                 console=console,
                 transient=True,
             )
-            self._bar.add_task(self.title, total=total, completed=done, epoch=done, speed="")
+            self._bar.add_task(self.title, total=total, completed=done, place="", speed="")
             self._bar.start()
 
-    def step(self, *, epoch: int, share: float, loss: float, num_samples: int) -> None:
+    def step(self, *, epoch: int, share: float, loss: float | None, num_samples: int) -> None:
         """Move the bar."""
         self._num_samples += num_samples
         self._show(epoch, epoch - 1 + share, loss)
@@ -91,11 +91,12 @@ class RunProgress:
                 shown.stop()
         self._bar = self._status = None
 
-    def _show(self, epoch: int, completed: float, loss: float) -> None:
+    def _show(self, epoch: int, completed: float, loss: float | None) -> None:
         if self._bar is not None:
             speed = self._num_samples / max(1e-9, time.monotonic() - self._began)
-            text = f"loss {loss:.4f}, {speed:.0f} samples/s"
-            self._bar.update(self._bar.task_ids[0], completed=completed, epoch=epoch, speed=text)
+            place = f"{'fold' if loss is None else 'epoch'} {epoch}/{self._total}"
+            text = "" if loss is None else f"loss {loss:.4f}, {speed:.0f} samples/s"
+            self._bar.update(self._bar.task_ids[0], completed=completed, place=place, speed=text)
 
 
 @contextlib.contextmanager

@@ -48,6 +48,7 @@ def train(
     precision: Precision = "32",
     compiled: Annotated[bool, Parameter(name="--compile")] = False,
     tensorboard: bool = False,
+    folds: int | None = None,
     options: DataOptions = DATA_DEFAULTS,
 ) -> None:
     """Train one method on one data set.
@@ -68,12 +69,14 @@ def train(
         precision: floating-point precision of training; bf16 is mixed precision
         compiled: compile the network first; worth it for long runs of the residual networks
         tensorboard: also log for TensorBoard
+        folds: number of folds to cross-fit, 1 for one validation split [default: 5 for tables with fewer than
+            20,000 rows, else 1]
     """
     for name, value in (("threads", threads), ("devices", devices)):
         if value is not None and value < 1:
             raise UserError(f"--{name} must be 1 or more, got {value}")
     fields = [*([f"model.name={model}"] if model else []), *fields]
-    setting = Setting(data, options, recipe, budget, epochs, tuple(fields), precision, compiled)
+    setting = Setting(data, options, recipe, budget, epochs, tuple(fields), precision, compiled, folds)
     setting.check([method])
     if print_config:
         print(to_toml(setting.resolve().config(method, seed)))
@@ -105,15 +108,15 @@ def _train(
         progress.wait(f"preparing {name} and the network")
     config: RunConfig | None = None
     try:
+        from tailmask.learners.cross_fitted_run import make_run
         from tailmask.training.engine import Execution
-        from tailmask.training.engine import train as train_run
 
         execution = Execution(devices=devices, threads=threads, tensorboard=tensorboard)
         was_complete = Run(folder).is_complete
         with notes(progress):
             dataset = load(setting.data, setting.options)
             config = setting.resolve(DataFacts.of(dataset)).config(method, seed)
-            run = train_run(config, folder, dataset=dataset, execution=execution, progress=progress)
+            run = make_run(config, folder, dataset=dataset, execution=execution, progress=progress)
         if was_complete and Placement.from_environment().is_first:
             progress.note(f"{folder} holds this run already, complete: nothing was trained")
         return run

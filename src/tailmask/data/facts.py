@@ -43,6 +43,7 @@ class DataFacts:
     shape: tuple[int, ...]
     single_label: bool
     has_validation: bool
+    raw_rows: int | None = None  # rows for training and validation, where learners can have them raw
 
     @classmethod
     def of(cls, dataset: Dataset) -> DataFacts:
@@ -53,6 +54,7 @@ class DataFacts:
             shape=tuple(dataset.shape),
             single_label=dataset.single_label,
             has_validation=dataset.validation is not None,
+            raw_rows=None if dataset.raw is None else len(dataset.raw.development),
         )
 
     def to_json(self) -> dict[str, Any]:

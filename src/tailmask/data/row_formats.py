@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
     from tailmask.data.encoders.text import Analyzer
 
-__all__ = ["ArrayFormat", "ColumnKind", "TableFormat", "array_pieces", "format_from_json", "typed_columns"]
+__all__ = [
+    "ArrayFormat",
+    "ColumnKind",
+    "RowFormat",
+    "TableFormat",
+    "array_pieces",
+    "format_from_json",
+    "typed_columns",
+]
 
 ColumnKind: TypeAlias = Literal["number", "boolean", "text"]
 
@@ -159,6 +167,9 @@ class ArrayFormat:
         if values.dtype.kind not in "biuf":
             raise UserError(f"{where} must hold numbers, got the type {values.dtype}")
         return Rows(values, format=self)
+
+
+RowFormat: TypeAlias = TableFormat | ArrayFormat
 
 
 def format_from_json(value: object) -> TableFormat | ArrayFormat:

@@ -5,5 +5,6 @@ from __future__ import annotations
 from tailmask.inference.exported_files import FORMATS, export_model
 from tailmask.inference.prediction_table import write_predictions
 from tailmask.inference.predictor import Predictor
+from tailmask.inference.row_predictor import RowPredictor, load_predictor
 
-__all__ = ["FORMATS", "Predictor", "export_model", "write_predictions"]
+__all__ = ["FORMATS", "Predictor", "RowPredictor", "export_model", "load_predictor", "write_predictions"]

@@ -15,6 +15,7 @@ from tailmask.data import NAMED
 from tailmask.inference.output_file import check_path
 from tailmask.inference.prediction_files import SUFFIXES, Piece, check_classes, column_names, write_pieces
 from tailmask.inference.predictor import Predictor
+from tailmask.inference.row_predictor import RowPredictor
 from tailmask.inference.row_names import identifiers
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = ["write_predictions"]
 
 
 def write_predictions(
-    predictor: Predictor,
+    predictor: Predictor | RowPredictor,
     source: Path | str,
     target: Path | str,
     *,
@@ -96,16 +97,16 @@ def _reading(source: Path, pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 
 def _pieces(
-    predictor: Predictor, source: Path, suffix: str, id_column: str | None, images: Path | None
+    predictor: Predictor | RowPredictor, source: Path, suffix: str, id_column: str | None, images: Path | None
 ) -> Iterator[Piece]:
     """The table's pieces, of which there is at least one, an empty one for an empty input."""
     polars: Any = require("polars", extra="tables")
-    name, names = identifiers(
-        source, predictor.encoder, predictor.batch_size, column=id_column, images=images
-    )
+    reader = predictor.encoder if isinstance(predictor, Predictor) else predictor
+    name, names = identifiers(source, reader, predictor.batch_size, column=id_column, images=images)
     own_name, labels_name = column_names(name, predictor.classes, suffix)
     start = 0
-    for inputs in predictor.batches(source, images=images):
+    batches: Iterator[Any] = predictor.batches(source, images=images)
+    for inputs in batches:
         end = start + len(inputs)
         named = polars.int_range(start, end, eager=True) if names is None else next(names, None)
         if named is None or len(named) != len(inputs):
@@ -122,7 +123,7 @@ def _pieces(
 
 
 def _piece(
-    predictor: Predictor, names: pl.Series, probabilities: Tensor, logits: Tensor, labels_name: str
+    predictor: Predictor | RowPredictor, names: pl.Series, probabilities: Tensor, logits: Tensor, labels_name: str
 ) -> Piece:
     polars: Any = require("polars", extra="tables")
     labels = _label_lists(predictor.decide(probabilities, logits), predictor.classes)

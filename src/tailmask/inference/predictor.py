@@ -41,6 +41,7 @@ class Predictor:
     description: ModelDescription
     thresholds: Tensor | None  # (C,), on the probabilities; None where each sample has one label
     device: torch.device
+    is_tuned: bool = False  # whether the thresholds were fitted on validation data
 
     @classmethod
     def load(
@@ -86,7 +87,11 @@ class Predictor:
         except (RuntimeError, AssertionError) as error:  # torch without CUDA fails an assertion
             raise UserError(f"the device {str(device)!r} cannot be used: {error}") from error
         return cls(
-            classifier, description, _thresholds(description, thresholds, shift, run), torch.device(device)
+            classifier,
+            description,
+            _thresholds(description, thresholds, shift, run),
+            torch.device(device),
+            is_tuned=thresholds in (None, "tuned") and description.thresholds is not None,
         )
 
     @property

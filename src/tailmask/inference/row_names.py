@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from tailmask._util.messages import UserError, require
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.image import ImageEncoder
-from tailmask.data.encoders.standard_table import StandardTableEncoder
-from tailmask.data.encoders.table import TableEncoder
 from tailmask.data.readers.image_list import listed_images
 from tailmask.data.readers.npz import Npz
 from tailmask.data.readers.table.csv_text import SEPARATORS, table_suffix
@@ -19,12 +17,14 @@ from tailmask.data.readers.table.frames import frame_pieces, is_table
 if TYPE_CHECKING:
     import polars as pl
 
+    from tailmask.inference.row_predictor import RowPredictor
+
 __all__ = ["identifiers"]
 
 
 def identifiers(
     path: Path,
-    encoder: Encoder,
+    encoder: Encoder | RowPredictor,
     batch_size: int,
     *,
     column: str | None = None,
@@ -42,7 +42,7 @@ def identifiers(
     return "row", None
 
 
-def _column(path: Path, encoder: Encoder, batch_size: int, column: str) -> Iterator[pl.Series]:
+def _column(path: Path, encoder: Encoder | RowPredictor, batch_size: int, column: str) -> Iterator[pl.Series]:
     polars = require("polars", extra="tables")
     suffix = path.suffix.lower()
     if suffix == ".npz":
@@ -55,7 +55,7 @@ def _column(path: Path, encoder: Encoder, batch_size: int, column: str) -> Itera
     elif is_table(path):
         # In a text file 007 is not 7; the other formats know what they hold.
         types: dict[str, Any] = {column: polars.String} if table_suffix(path) in SEPARATORS else {}
-        header = encoder.header if isinstance(encoder, TableEncoder | StandardTableEncoder) else True
+        header = getattr(encoder, "header", True)  # of a table
         pieces = frame_pieces(
             path, batch_size, columns=[column], types=types, header=header, wanted="--id names"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -17,8 +17,8 @@ from tailmask._util.seeds import derive
 from tailmask.data.rows import Rows
 from tailmask.learners.arrays import Array, take
 from tailmask.learners.base import Fitted
-from tailmask.learners.crossfit import CrossFitted
-from tailmask.learners.platt import crossfit_platt, fit_platt
+from tailmask.learners.folds import Folds
+from tailmask.learners.platt import PlattScaling, crossfit_platt, fit_platt
 from tailmask.learners.storage import Stored, save_fitted
 from tailmask.metrics.precision_recall import average_precision
 
@@ -37,6 +37,12 @@ class Combination:
     weights: npt.NDArray[np.float64]  # (A,): ≥ 0, with the sum 1
     slopes: npt.NDArray[np.float64]  # (A, C): Platt scaling of each arm
     offsets: npt.NDArray[np.float64]  # (A, C)
+
+    def calibrated(self, scaling: PlattScaling) -> Combination:
+        """The combination whose logits are scaled once more, by slopes and offsets (C,)."""
+        return Combination(
+            self.weights, self.slopes * scaling.slopes, self.offsets * scaling.slopes + scaling.offsets
+        )
 
     def apply(self, outputs: Sequence[Tensor]) -> Tensor:
         """The combined logits (N, C) in float32, of the logits (N, C) of each arm."""
@@ -80,49 +86,48 @@ class Ensemble:
 class EnsembleFit:
     """What `fit_ensemble` returns."""
 
-    fitted: Ensemble  # of the arms with a weight above 0
-    weights: npt.NDArray[np.float64]  # (A,), of all arms
+    combination: Combination  # of all arms; those that add nothing have the weight 0
     logits: Tensor  # (N, C): out of fold, also for scaling and selection; NaN where no fold covers a row
+
+    def ensemble(self, parts: Callable[[int], Fitted]) -> Ensemble:
+        """The ensemble of the arms with a weight above 0; `parts` gives the fitted model of an arm."""
+        kept = np.flatnonzero(self.combination.weights).tolist()
+        whole = self.combination
+        return Ensemble(
+            tuple(parts(arm) for arm in kept),
+            Combination(whole.weights[kept], whole.slopes[kept], whole.offsets[kept]),
+        )
 
 
 def fit_ensemble(
-    arms: Sequence[CrossFitted], targets: Array, *, criterion: Criterion = "log_loss", seed: int
+    outputs: Sequence[Tensor], targets: Array, folds: Folds, *, criterion: Criterion = "log_loss", seed: int
 ) -> EnsembleFit:
-    """Combine cross-fitted arms that share their folds.
+    """Combine the out-of-fold logits (N, C) of arms that share their folds; the result is calibrated.
 
     The ensemble's own out-of-fold logits come from an outer loop: those of a fold are combined as scaled and
     selected on the other folds. So its score compares fairly with that of an arm.
 
-    >>> from tailmask.learners.folds import Folds
     >>> targets = np.tile([[1], [0]], (10, 1)).astype(np.int8)
-    >>> good, bad = (torch.from_numpy(targets - 0.5).float() * scale for scale in (2, -2))
-    >>> folds = Folds(np.arange(20) // 4, 5)
-    >>> arms = [CrossFitted(logits, folds, Ensemble((), None)) for logits in (good, bad)]
-    >>> fit_ensemble(arms, targets, seed=0).weights.tolist()
+    >>> arms = [torch.from_numpy(targets - 0.5).float() * scale for scale in (2, -2)]
+    >>> fit_ensemble(arms, targets, Folds(np.arange(20) // 4, 5), seed=0).combination.weights.tolist()
     [1.0, 0.0]
     """
-    folds = arms[0].folds
-    if any(arm.folds.digest() != folds.digest() for arm in arms):
-        raise ValueError("the arms of an ensemble must be cross-fitted on the same folds")
     rare = folds.rare_classes(targets)
     covered = folds.covered
-    outputs, known, number = [arm.logits[covered] for arm in arms], targets[covered], folds.number[covered]
+    rows = torch.from_numpy(covered)
+    outputs, known, number = [each[rows] for each in outputs], targets[covered], folds.number[covered]
 
-    def combine(rows: npt.NDArray[np.bool_]) -> Combination:
-        chosen = [each[torch.from_numpy(rows)] for each in outputs]
-        return fit_combination(chosen, known[rows], number[rows], rare=rare, criterion=criterion, seed=seed)
+    def combine(index: npt.NDArray[np.bool_]) -> Combination:
+        chosen = [each[torch.from_numpy(index)] for each in outputs]
+        labels, parts = known[index], number[index]
+        found = fit_combination(chosen, labels, parts, rare=rare, criterion=criterion, seed=seed)
+        return found.calibrated(fit_platt(found.apply(chosen), labels, rare=rare))
 
     logits = torch.full(targets.shape, torch.nan)
     for fold in np.unique(number):
         held_out = torch.from_numpy(number == fold)
         logits[covered[number == fold]] = combine(number != fold).apply([each[held_out] for each in outputs])
-    combination = combine(np.ones(len(number), dtype=np.bool_))
-    kept = np.flatnonzero(combination.weights).tolist()
-    fitted = Ensemble(
-        tuple(arms[arm].fitted for arm in kept),
-        Combination(combination.weights[kept], combination.slopes[kept], combination.offsets[kept]),
-    )
-    return EnsembleFit(fitted, combination.weights, logits)
+    return EnsembleFit(combine(np.ones(len(number), dtype=np.bool_)), logits)
 
 
 def fit_combination(

@@ -33,6 +33,7 @@ _KINDS = {
     "linear": "tailmask.learners.matrix_learners:FittedModel",
     "trees": "tailmask.learners.matrix_learners:FittedModel",
     "boost": "tailmask.learners.matrix_learners:FittedModel",
+    "network": "tailmask.learners.network:FittedNetwork",
     "folds": "tailmask.learners.crossfit:FoldModels",
     "ensemble": "tailmask.learners.ensemble:Ensemble",
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tailmask._util.registry import find_words
 from tailmask.methods.grammar import (
     DEFAULT_METHODS,
+    TABLE_METHODS,
     RECOMMENDED,
     Method,
     Part,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_METHODS",
+    "TABLE_METHODS",
     "RECOMMENDED",
     "Method",
     "Objective",

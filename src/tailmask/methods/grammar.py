@@ -16,13 +16,24 @@ from tailmask._util.messages import UserError, nearest
 from tailmask._util.registry import KINDS, Word, find_words
 from tailmask.methods import option_values
 
-__all__ = ["DEFAULT_METHODS", "RECOMMENDED", "Method", "Part", "check_options", "method_help", "parse"]
+__all__ = [
+    "DEFAULT_METHODS",
+    "RECOMMENDED",
+    "TABLE_METHODS",
+    "Method",
+    "Part",
+    "check_options",
+    "method_help",
+    "parse",
+]
 
 # The form of PLM to begin with on new data: see docs/when-plm-helps.md for the measurements behind it.
 RECOMMENDED = "plm:adapt=prevalence"
 
-# What is compared where nothing is named: the baseline, the paper's method, and what we would take.
+# What is compared where nothing is named: the baseline, the paper's method, and what we would take. Tables and
+# texts have learners beside networks, which often are better there.
 DEFAULT_METHODS = ("bce", "plm", RECOMMENDED)
+TABLE_METHODS = (*DEFAULT_METHODS, "linear", "trees", "boost", "ensemble")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class RunConfig:
     """Everything that determines a run's result except the content of the data. It is final when it is made.
 
     `method` and `recipe` are resolved: the recipe's options are in the method, and both are scaled to the
-    number of epochs. `name` is the method as it was asked for.
+    number of epochs. `name` is the method as it was asked for. `folds` above 1 cross-fits: one model per fold.
     """
 
     data: str
@@ -40,10 +40,16 @@ class RunConfig:
     budget: float = 1.0
     precision: Precision = "32"
     compiled: bool = False
+    folds: int = 1
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise UserError(f"the seed must be 0 or more, got {self.seed}")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one network, trained on the training split."""
+        return self.folds == 1 and self.method.learner is None
 
     def to_json(self) -> dict[str, Any]:
         """What a run folder records of the configuration."""
@@ -54,6 +60,7 @@ class RunConfig:
             "budget": self.budget,
             "precision": self.precision,
             "compile": self.compiled,
+            "folds": self.folds,
             "recipe": to_mapping(self.recipe),
         }
 
@@ -74,6 +81,7 @@ class RunConfig:
             budget=task["budget"],
             precision=task["precision"],
             compiled=task["compile"],
+            folds=task["folds"],
         )
 
 
@@ -89,7 +97,8 @@ def determined_by(config: RunConfig) -> dict[str, Any]:
     for section, name, default in _LATER_FIELDS:
         if recipe[section][name] == default:
             del recipe[section][name]
-    return {"recipe": recipe, **{name: values[name] for name in ("method", "seed", "precision", "compile")}}
+    names = ("method", "seed", "precision", "compile", *(["folds"] if config.folds > 1 else []))
+    return {"recipe": recipe, **{name: values[name] for name in names}}
 
 
 def digest(determining: dict[str, Any]) -> str:

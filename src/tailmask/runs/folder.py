@@ -15,7 +15,7 @@ from tailmask.runs.config import differences
 from tailmask.runs.reader import Run
 from tailmask.runs.recipe import ScheduleRecipe
 
-__all__ = ["begin_session", "check_folder"]
+__all__ = ["begin_session", "check_folder", "end_session"]
 
 # What a number of epochs stretches along.
 _STRETCHED = ("recipe.schedule.warmup ", "recipe.schedule.milestones ")
@@ -50,6 +50,13 @@ def begin_session(folder: Path, record: dict[str, Any], *, epochs_done: int, thr
         "threads": threads,
     }
     write_json(folder / "run.json", config | {"sessions": [*config.get("sessions", []), session]})
+
+
+def end_session(folder: Path, *, seconds: float) -> None:
+    """Add to the last session of run.json how long it took."""
+    config = Run(folder).config
+    *earlier, last = config["sessions"]
+    write_json(folder / "run.json", config | {"sessions": [*earlier, last | {"seconds": round(seconds, 1)}]})
 
 
 def _differences(there: dict[str, Any], asked: dict[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from tailmask._util.messages import UserError
 from tailmask._util.serialization import from_mapping
 from tailmask.models import build_model, is_own_model
 
-__all__ = ["ModelDescription", "load_model", "read_description", "save_model"]
+__all__ = ["ModelDescription", "build_network", "load_model", "read_description", "save_model"]
 
 _KEY = "tailmask"
 
@@ -73,26 +73,31 @@ def load_model(path: Path, *, model: str | None = None) -> tuple[nn.Module, Mode
     file's: `model` must name the import path again.
     """
     description = read_description(path)
-    arguments = dict(description.model)
-    name = str(arguments.pop("name", ""))
+    name = str(description.model.get("name", ""))
     if is_own_model(name) and model != name:
         raise UserError(
             f"{path} was trained with a network of your own: say that its code may be run with --model {name}"
         )
-    build = functools.partial(
-        build_model, name, shape=description.shape, num_classes=len(description.classes), **arguments
-    )
     try:
-        weights = load_file(path)
-        if not is_own_model(name):
-            with torch.device("meta"):  # no memory is taken for what the description only claims
-                _check_shapes(build(), weights)
-        network = build()
-        network.load_state_dict(weights)
+        return build_network(description, load_file(path)), description
     except (OSError, SafetensorError, RuntimeError, TypeError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())[:300]
         raise UserError(f"the weights in {path} do not fit its description: {reason}") from error
-    return network.eval(), description
+
+
+def build_network(description: ModelDescription, weights: dict[str, Tensor]) -> nn.Module:
+    """The network of a description with these weights, in evaluation mode; a ValueError where they differ."""
+    arguments = dict(description.model)
+    name = str(arguments.pop("name", ""))
+    build = functools.partial(
+        build_model, name, shape=description.shape, num_classes=len(description.classes), **arguments
+    )
+    if not is_own_model(name):
+        with torch.device("meta"):  # no memory is taken for what the description only claims
+            _check_shapes(build(), weights)
+    network = build()
+    network.load_state_dict(weights)
+    return network.eval()
 
 
 def _check_lengths(description: ModelDescription) -> None:

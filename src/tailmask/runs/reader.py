@@ -66,6 +66,14 @@ class Run:
             records.append(record)
         return records
 
+    @property
+    def seconds(self) -> float:
+        """How long training took: the sum of its epochs, or of its sessions where it was cross-fitted."""
+        sessions = self.config.get("sessions", [])
+        return sum(epoch["seconds"] for epoch in self.history) + sum(
+            session.get("seconds", 0.0) for session in sessions
+        )
+
     @functools.cached_property
     def metrics(self) -> dict[str, Any]:
         """Content of metrics.json."""

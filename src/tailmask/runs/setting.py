@@ -24,6 +24,11 @@ __all__ = ["ResolvedSetting", "Setting", "configure", "default_recipe", "without
 # Places of the public sets, which nobody needs to know: their names are enough.
 _ROOTS = ("data_dir", "download")
 
+# Tables with fewer rows for training and validation are cross-fitted unless somebody says otherwise.
+FEW_ROWS, DEFAULT_FOLDS = 20_000, 5
+
+TABLE_MODELS = ("mlp", "linear")
+
 # Up to this λ a shorter budget raises it, so that λ · epochs, and with it how far ratios drift, stays.
 SLOW_RATE = 0.01
 
@@ -44,6 +49,7 @@ class Setting:
     fields: tuple[str, ...] = ()  # of the recipe, as in optimizer.lr=0.05
     precision: Precision = "32"
     compiled: bool = False
+    folds: int | None = None  # None chooses by the data
 
     def __post_init__(self) -> None:
         if not 0 < self.budget <= 10:
@@ -55,6 +61,8 @@ class Setting:
             raise UserError("choose either epochs or a budget, not both")
         if self.epochs is not None and self.epochs < 1:
             raise UserError(f"epochs must be 1 or more, got {self.epochs}")
+        if self.folds is not None and self.folds < 1:
+            raise UserError(f"--folds must be 1 or more, got {self.folds}")
 
     def check(self, methods: Iterable[str] = ()) -> None:
         """Raise a `UserError` for whatever is wrong without a look at the data: names, fields, options."""
@@ -85,7 +93,12 @@ class Setting:
                 num_classes=len(facts.classes), single_label=facts.single_label
             )
             recipe = dataclasses.replace(recipe, evaluation=evaluation)
-        return ResolvedSetting(self, recipe, shortening=length / epochs if self.budget != 1.0 else 1.0)
+        return ResolvedSetting(
+            self,
+            recipe,
+            shortening=length / epochs if self.budget != 1.0 else 1.0,
+            folds=_folds(self.folds, recipe, facts),
+        )
 
     @property
     def choices(self) -> dict[str, Any]:
@@ -116,6 +129,7 @@ class Setting:
         parts += [] if self.epochs is None else [f"epochs={self.epochs}"]
         parts += [re.sub(r"[\[\]\s\"']", "", assignment) for assignment in self.fields]
         parts += [] if self.precision == "32" else [f"precision={self.precision}"]
+        parts += [] if self.folds is None else [f"folds={self.folds}"]
         return shortened(slug("_".join(parts)))
 
     def arguments(self) -> list[str]:
@@ -138,12 +152,13 @@ class Setting:
         arguments += [] if self.epochs is None else ["--epochs", str(self.epochs)]
         arguments += [] if self.precision == "32" else ["--precision", self.precision]
         arguments += ["--compile"] if self.compiled else []
+        arguments += [] if self.folds is None else ["--folds", str(self.folds)]
         return arguments + (["--set", *self.fields] if self.fields else [])
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; the precision and the choices about the data only where they are not the default."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        for name, default in (("precision", "32"), ("compiled", False)):
+        for name, default in (("precision", "32"), ("compiled", False), ("folds", None)):
             if values[name] == default:
                 del values[name]
         return values | {"options": self.options.to_json(), "fields": list(self.fields)}
@@ -159,6 +174,7 @@ class ResolvedSetting:
     asked: Setting
     recipe: Recipe
     shortening: float = 1.0
+    folds: int = 1
 
     @property
     def name(self) -> str:
@@ -190,6 +206,7 @@ class ResolvedSetting:
             budget=self.asked.budget,
             precision=self.asked.precision,
             compiled=self.asked.compiled,
+            folds=self.folds,
         )
 
 
@@ -205,6 +222,7 @@ def configure(
     fields: Sequence[str] = (),
     precision: Precision = "32",
     compiled: bool = False,
+    folds: int | None = None,
     facts: DataFacts | None = None,
 ) -> RunConfig:
     """The configuration of one run.
@@ -223,6 +241,7 @@ def configure(
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         precision: "32", or "bf16" for mixed precision.
         compiled: Whether to compile the network with torch.compile.
+        folds: Number of folds to cross-fit; None is 5 for tables of fewer than 20,000 rows, else 1.
         facts: Facts about the data, if they are at hand; otherwise the data are loaded where they matter.
 
     >>> config = configure("multimnist", "plm", budget=0.2)
@@ -230,7 +249,7 @@ def configure(
     (18, (12.0, 16.0), 'plm:rate=0.05')
     """
     setting = Setting(
-        data, options or DataOptions(), recipe, budget, epochs, tuple(fields), precision, compiled
+        data, options or DataOptions(), recipe, budget, epochs, tuple(fields), precision, compiled, folds
     )
     return setting.resolve(facts).config(method, seed)
 
@@ -271,6 +290,18 @@ def _fitted_to_length(method: Method, epochs: int, shortening: float) -> Method:
     if shortening == 1 or rate > SLOW_RATE:
         return method
     return method.with_options("plm", rate=float(f"{rate * shortening:.6g}"))
+
+
+def _folds(asked: int | None, recipe: Recipe, facts: DataFacts | None) -> int:
+    """The number of folds: as asked for, else 5 where a table is small enough to train it five times."""
+    if facts is None or facts.raw_rows is None or recipe.model.name not in TABLE_MODELS:
+        if (asked or 1) > 1:
+            raise UserError(
+                "--folds is for tables and texts with the networks of tailmask, and these are images, very "
+                "many labels, or a network of your own: leave it out"
+            )
+        return 1
+    return asked or (DEFAULT_FOLDS if facts.raw_rows < FEW_ROWS else 1)
 
 
 def _text(value: Any) -> str:

@@ -53,7 +53,11 @@ class Display:
             return
         if run not in self._bars:
             self._bars[run] = self._progress.add_task(self._labels[run], total=total, state="")
-        state = f"epoch {int(epochs)}/{total}" + ("" if loss is None else f", loss {loss:.4f}")
+        state = (
+            f"fold {int(epochs)}/{total}"
+            if loss is None
+            else f"epoch {int(epochs)}/{total}, loss {loss:.4f}"
+        )
         self._progress.update(self._bars[run], completed=epochs, state=state)
         self._shares[run] = epochs / total
         self._show_whole()

@@ -14,12 +14,13 @@ from tailmask._util.messages import UserError, listing
 from tailmask._util.provenance import provenance
 from tailmask._util.result_formats import COMPARISON
 from tailmask.data import DataOptions
-from tailmask.methods import DEFAULT_METHODS
+from tailmask.data.facts import DataFacts
+from tailmask.methods import DEFAULT_METHODS, TABLE_METHODS
 from tailmask.report.result_markdown import render_markdown
 from tailmask.runs import ResolvedSetting, Run, Setting
 from tailmask.runs.config import Precision
 from tailmask.runs.lock import locked
-from tailmask.studies.existing_runs import check_recipe, other_runs
+from tailmask.studies.existing_runs import check_recipe, complete_runs, other_runs
 from tailmask.studies.planned_runs import (
     PlannedRun,
     check_count,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from tailmask.comparison.outputs import Decision
 
 __all__ = ["Study", "compare", "plan_comparison"]
+
+ENSEMBLE = "ensemble"
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Study:
 
 def compare(
     data: str = "digits",
-    methods: Sequence[str] = DEFAULT_METHODS,
+    methods: Sequence[str] | None = None,
     *,
     seeds: int = 3,
     jobs: int | None = None,
@@ -87,6 +90,7 @@ def compare(
     fields: Sequence[str] = (),
     options: DataOptions | None = None,
     precision: Precision = "32",
+    folds: int | None = None,
     decisions: Sequence[Decision] | None = None,
     listener: Listener | None = None,
     command: str | None = None,
@@ -101,7 +105,8 @@ def compare(
 
     Args:
         data: Name of a data set, or path of a file.
-        methods: Names of methods; left out, the baseline, the paper's, and the one that is recommended.
+        methods: Names of methods. By default the baseline, the paper's, and the recommended one; for tables
+            and texts also linear, trees, boost, and the ensemble of all.
         seeds: Number of seeds, from 0 on; the same for all methods.
         jobs: Runs to make at a time; None is one for each GPU, else each core, at most 8.
         out: Folder of the study; None is one below the current folder.
@@ -115,6 +120,7 @@ def compare(
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         options: Choices about the data.
         precision: "32", or "bf16" for mixed precision.
+        folds: Number of folds to cross-fit; None is 5 for tables of fewer than 20,000 rows, else 1.
         decisions: Which rows to add that decide otherwise by the same outputs: "tuned thresholds" and
             "prior shift"; None is both.
         listener: Hears how the study goes on.
@@ -122,7 +128,9 @@ def compare(
     """
     if tune not in (None, "rate"):
         raise UserError(f"--tune takes rate, got {tune!r}")
-    setting = Setting(data, options or DataOptions(), recipe, budget, epochs, tuple(fields), precision)
+    setting = Setting(
+        data, options or DataOptions(), recipe, budget, epochs, tuple(fields), precision, folds=folds
+    )
     names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
     to_tune = tunable(names) if tune else []
     if listener is not None:
@@ -132,6 +140,7 @@ def compare(
             folder,
             setting,
             names,
+            by_data=methods is None,
             seeds=seeds,
             jobs=jobs,
             tune=to_tune,
@@ -139,7 +148,9 @@ def compare(
             held=held,
         )
         asked = [run for run in (Run(planned.folder) for planned in made.runs) if run.is_complete]
-        runs = (*asked, *_others(folder / "runs", asked, listener))
+        ensembles = [run for run in asked if run.config["name"] == ENSEMBLE]
+        asked = [run for run in asked if run not in ensembles]
+        runs = (*asked, *_others(folder / "runs", asked, listener), *ensembles)
         first = made.runs[0].config.name if baseline else _baseline(asked)
         comparison = _compare(runs, first, decisions, listener)
         trials = [*made.trials, *earlier_trials(folder / "comparison.json", besides=made.trials)]
@@ -150,7 +161,7 @@ def compare(
 
 def plan_comparison(
     setting: Setting,
-    methods: Sequence[str] = DEFAULT_METHODS,
+    methods: Sequence[str] | None = None,
     *,
     seeds: int = 3,
     out: Path | str | None = None,
@@ -164,7 +175,8 @@ def plan_comparison(
     with Pool(1) as pool:
         facts = pool.facts([setting])[setting]
         resolved = setting.resolve(facts)
-        planned = plan_runs(resolved, names, range(seeds), folder=folder / "runs")
+        names = _for_data(names, facts, by_data=methods is None)
+        planned = plan_runs(resolved, _without_ensemble(names), range(seeds), folder=folder / "runs")
         pool.check(planned)
     with locked(folder):
         begin_study(folder, resolved, facts)
@@ -172,12 +184,12 @@ def plan_comparison(
 
 
 def _check(
-    setting: Setting, methods: Sequence[str], *, seeds: int, out: Path | str | None, baseline: str | None
+    setting: Setting, methods: Sequence[str] | None, *, seeds: int, out: Path | str | None, baseline: str | None
 ) -> tuple[list[str], Path]:
     """The methods' canonical names and the study's folder, after all that can be checked without the data."""
     check_count("seeds", seeds)
     check_extras()
-    names = _names(methods, baseline)
+    names = _names(DEFAULT_METHODS if methods is None else methods, baseline)
     setting.check(names)
     setting.check_data()
     folder = Path(f"tailmask-compare-{Path(setting.data).stem}" if out is None else out)
@@ -196,6 +208,7 @@ def _make(
     setting: Setting,
     names: list[str],
     *,
+    by_data: bool,
     seeds: int,
     jobs: int | None,
     tune: list[str],
@@ -203,13 +216,16 @@ def _make(
     held: contextlib.ExitStack,
 ) -> _Made:
     """Check everything, take the folder, choose λ where that is asked for, and make the runs."""
-    folders = [folder / "runs" / run_name(name, seed) for name in names for seed in range(seeds)]
+    possible = [*names, *(TABLE_METHODS if by_data else ())]
+    folders = [folder / "runs" / run_name(name, seed) for name in possible for seed in range(seeds)]
     missing = sum(not Run(each).is_complete for each in folders)
     with Pool(choose_jobs(jobs, num_runs=len(folders)), num_runs=None if tune else missing) as pool:
         facts = pool.facts([setting])[setting]
         if tune and not facts.has_validation:
             raise UserError("--tune needs a validation split: give the data one, as in --validation 0.1")
         resolved = setting.resolve(facts)
+        names = _for_data(names, facts, by_data=by_data)
+        with_ensemble, names = ENSEMBLE in names, _without_ensemble(names)
         asked = plan_runs(resolved, names, range(seeds), folder=folder / "runs")
         tuning = plan_tuning(resolved, tune, folder=folder / "tuning")
         tries = [run for planned in tuning.values() for run in planned.values()]
@@ -222,6 +238,12 @@ def _make(
         names = distinct([chosen[name][0] if name in chosen else name for name in names])
         runs = plan_runs(resolved, names, range(seeds), folder=folder / "runs")
         failures += pool.make(runs, listener)
+        if with_ensemble:
+            combined = plan_runs(resolved, [ENSEMBLE], range(seeds), folder=folder / "ensembles")
+            arms = {run: _arms(folder / "runs", run.config.seed) for run in combined}
+            combined = [run for run in combined if arms[run]]
+            failures += pool.make(combined, listener, arms=arms)
+            runs += combined
     return _Made(runs, failures, [trial for _, trials in chosen.values() for trial in trials])
 
 
@@ -231,6 +253,27 @@ def _names(methods: Sequence[str], baseline: str | None) -> list[str]:
         raise UserError("--methods needs at least one method, such as bce plm")
     first = [] if baseline is None else [baseline]
     return method_names([*first, *methods])
+
+
+def _for_data(names: list[str], facts: DataFacts, *, by_data: bool) -> list[str]:
+    """The methods to compare: those that were named, or the default ones for such data."""
+    if by_data and facts.raw_rows is not None:
+        return method_names([*names, *TABLE_METHODS])
+    if ENSEMBLE in names and facts.raw_rows is None:
+        raise UserError("ensemble is for tables and texts, and these are images: leave it out")
+    return names
+
+
+def _without_ensemble(names: Sequence[str]) -> list[str]:
+    arms = [name for name in names if name != ENSEMBLE]
+    if not arms:
+        raise UserError("an ensemble is made of other methods: name them beside it, such as linear trees")
+    return arms
+
+
+def _arms(folder: Path, seed: int) -> list[Path]:
+    """The folders of a seed's complete runs, which its ensemble is made of."""
+    return [run.folder for run in complete_runs(folder) if run.config["seed"] == seed]
 
 
 def _baseline(asked: Sequence[Run]) -> str | None:

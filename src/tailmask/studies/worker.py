@@ -23,9 +23,11 @@ from tailmask.data.class_statistics import summaries
 from tailmask.data.dataset import Dataset
 from tailmask.data.facts import DataError, DataFacts, load_data
 from tailmask.data.notes import data_notes
-from tailmask.runs import RunConfig
+from tailmask.learners.cross_fitted_run import make_run, raw_data
+from tailmask.learners.ensemble_run import make_ensemble
+from tailmask.runs import Run, RunConfig
 from tailmask.runs.folder import check_folder
-from tailmask.training.engine import Execution, determining, train
+from tailmask.training.engine import Execution, determining
 from tailmask.training.run_parts import build_parts
 
 __all__ = ["main"]
@@ -47,7 +49,7 @@ class _Reporter:
         self.total = total
         self._step(done, None)
 
-    def step(self, *, epoch: int, share: float, loss: float, num_samples: int) -> None:
+    def step(self, *, epoch: int, share: float, loss: float | None, num_samples: int) -> None:
         self._step(epoch - 1 + share, loss)
 
     def record(self, record: Mapping[str, Any]) -> None:
@@ -71,14 +73,13 @@ class _Tasks:
         if task["kind"] == "check":
             dataset = self._load(task["data"], DataOptions.from_json(task["options"]))
             return self._check(dataset, task["runs"], emit)
-        config = RunConfig.from_task(task["config"])
-        train(
-            config,
-            Path(task["folder"]),
-            dataset=self._load(config.data, config.options),
-            execution=Execution(threads=task["threads"]),
-            progress=_Reporter(emit),
-        )
+        config, folder = RunConfig.from_task(task["config"]), Path(task["folder"])
+        dataset = self._load(config.data, config.options)
+        if task["arms"]:
+            make_ensemble(folder, [Run(each) for each in task["arms"]], config, dataset)
+        else:
+            execution = Execution(threads=task["threads"])
+            make_run(config, folder, dataset=dataset, execution=execution, progress=_Reporter(emit))
         return {}
 
     def _check(self, dataset: Dataset, runs: list[dict[str, Any]], emit: Emit) -> dict[str, Any]:
@@ -88,7 +89,10 @@ class _Tasks:
         for run in runs:
             config = RunConfig.from_task(run["config"])
             if config.name not in fitting:
-                build_parts(config, dataset)
+                if not config.is_plain:
+                    raw_data(dataset, config)
+                if config.method.learner is None:
+                    build_parts(config, dataset)
                 fitting.add(config.name)
             check_folder(Path(run["folder"]), determining(config, dataset, world_size=1))
         return DataFacts.of(dataset).to_json()

@@ -137,9 +137,19 @@ class Pool:
             facts[setting] = DataFacts.from_json(result["answer"])
         return facts
 
-    def make(self, runs: Sequence[PlannedRun], listener: Listener | None = None) -> list[Failure]:
-        """Make the runs that are not complete; one that fails does not keep the others from being made."""
-        waiting = [run for run in runs if not Run(run.folder).is_complete]
+    def make(
+        self,
+        runs: Sequence[PlannedRun],
+        listener: Listener | None = None,
+        *,
+        arms: Mapping[PlannedRun, Sequence[Path]] | None = None,
+    ) -> list[Failure]:
+        """Make the runs that are not complete; one that fails does not keep the others from being made.
+
+        A run in `arms` is an ensemble of the runs in these folders. It is made anew if they have changed.
+        """
+        arms = arms or {}
+        waiting = [run for run in runs if run in arms or not Run(run.folder).is_complete]
         if listener is not None:
             listener.begin(runs, complete=len(runs) - len(waiting))
             for text in self._notes:
@@ -163,6 +173,7 @@ class Pool:
                 "config": run.config.to_task(),
                 "folder": str(run.folder),
                 "threads": self.threads,
+                "arms": [str(folder) for folder in arms.get(run, ())],
             }
             for run in waiting
         ]

@@ -20,8 +20,11 @@ class Progress(Protocol):
     def begin(self, *, done: int, total: int) -> None:
         """Training begins, with `done` of `total` epochs behind it."""
 
-    def step(self, *, epoch: int, share: float, loss: float, num_samples: int) -> None:
-        """A share of an epoch (counted from 1) is done; several times a second at most."""
+    def step(self, *, epoch: int, share: float, loss: float | None, num_samples: int) -> None:
+        """A share of an epoch (counted from 1) is done; several times a second at most.
+
+        Without a loss, folds are counted in place of epochs.
+        """
 
     def record(self, record: Mapping[str, Any]) -> None:
         """An epoch is done and on disk; `record` is its line of the history."""

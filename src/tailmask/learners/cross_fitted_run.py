@@ -1,0 +1,235 @@
+"""Runs that cross-fit a learner: a run folder as `train` makes it, with out-of-fold outputs in it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tailmask._util.files import write_json
+from tailmask._util.messages import UserError
+from tailmask.data import load
+from tailmask.data.dataset import Dataset
+from tailmask.data.rows import RawData
+from tailmask.data.splits import fold_numbers
+from tailmask.learners.base import NEVER, Deadline, Fitted, Learner
+from tailmask.learners.crossfit import crossfit
+from tailmask.learners.decisions import decide
+from tailmask.learners.folds import Folds, make_folds
+from tailmask.learners.network import NetworkLearner
+from tailmask.learners.trained_model import ModelFacts, TrainedModel
+from tailmask.metrics import evaluate
+from tailmask.runs.array_file import write_arrays
+from tailmask.runs.config import RunConfig
+from tailmask.runs.folder import begin_session, check_folder, end_session
+from tailmask.runs.lock import locked
+from tailmask.runs.reader import Run
+from tailmask.training.context import disk_errors, memory_errors, quiet, terminations
+from tailmask.training.engine import Execution, describe, train
+from tailmask.training.progress import Progress
+
+__all__ = [
+    "CrossFittedOutputs",
+    "build_learner",
+    "make_run",
+    "raw_data",
+    "run_folds",
+    "scoring_folds",
+    "write_cross_fitted",
+]
+
+# Where there is one validation part, it is cut into this many, to fit and to score thresholds on different rows.
+_PARTS = 5
+
+
+def make_run(
+    config: RunConfig,
+    folder: Path | str,
+    *,
+    dataset: Dataset | None = None,
+    execution: Execution | None = None,
+    progress: Progress | None = None,
+    deadline: Deadline = NEVER,
+) -> Run:
+    """Make the run in `folder`, whatever its learner: train it, resume it, or read it.
+
+    One network on one split is trained by `tailmask.training.train`. Everything else is cross-fitted: one
+    model per fold, outputs for every row from a model that did not see it, and thresholds from those.
+    """
+    if config.is_plain:
+        return train(config, folder, dataset=dataset, execution=execution, progress=progress)
+    folder, execution = Path(folder), execution or Execution()
+    if execution.devices > 1:
+        raise UserError("--devices is for one network without folds: leave it out, or set --folds 1")
+    if execution.threads is not None:
+        torch.set_num_threads(execution.threads)
+    dataset = dataset or load(config.data, config.options)
+    raw = raw_data(dataset, config)
+    record = describe(config, dataset, world_size=1)
+    if check_folder(folder, record["determines"]).is_complete:
+        return Run(folder)
+    with quiet(), disk_errors(folder), memory_errors(config.recipe.schedule.batch_size), locked(folder):
+        if not Run(folder).is_complete:  # another process may have ended just now
+            began = time.monotonic()
+            begin_session(folder, record, epochs_done=0, threads=torch.get_num_threads())
+            with terminations():
+                _make(config, folder, dataset, raw, progress=progress, deadline=deadline)
+            end_session(folder, seconds=time.monotonic() - began)
+    return Run(folder)
+
+
+def raw_data(dataset: Dataset, config: RunConfig) -> RawData:
+    """The raw rows of a data set; refused where it has none, or where they cannot be cross-fitted."""
+    if dataset.raw is None:
+        what = str(config.method.learner) if config.method.learner else f"--folds {config.folds}"
+        raise UserError(f"{what} is for tables and texts, and {dataset.name} has images or too many labels")
+    if config.folds == 1 and dataset.raw.num_train == len(dataset.raw.development):
+        raise UserError(
+            f"{config.name} without folds needs a validation split: give the data one, as in "
+            "--validation 0.1, or set --folds 5"
+        )
+    return dataset.raw
+
+
+def build_learner(config: RunConfig, dataset: Dataset) -> Learner:
+    """The learner of a configuration: a network, or what the method's word stands for."""
+    learner = config.method.learner
+    if learner is None:
+        return NetworkLearner(config, dataset.classes, single_label=dataset.single_label)
+    built: Learner = learner.build()
+    return built
+
+
+def scoring_folds(folds: Folds, targets: npt.NDArray[np.int8], *, seed: int) -> Folds:
+    """The folds that fit and score thresholds on different rows: those of the models, if there are several.
+
+    One validation part is cut into five.
+    """
+    if folds.count > 1:
+        return folds
+    number = np.full(len(targets), -1)
+    covered = folds.covered
+    parts = min(_PARTS, len(covered))
+    groups = None if folds.groups is None else folds.groups[covered]
+    number[covered] = fold_numbers(torch.from_numpy(targets[covered]), parts, seed, groups=groups)
+    return Folds(number, parts, groups=folds.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFittedOutputs:
+    """What a cross-fitted run has found: a model, and outputs for rows that it did not train on."""
+
+    fitted: Fitted
+    out_of_fold: Tensor  # (N, C): logits of the development rows, NaN for rows that are only trained on
+    test: Tensor  # (M, C): logits of the test rows
+    folds: Folds
+
+
+def _make(
+    config: RunConfig,
+    folder: Path,
+    dataset: Dataset,
+    raw: RawData,
+    *,
+    progress: Progress | None,
+    deadline: Deadline,
+) -> None:
+    folds = run_folds(raw, config)
+    work = folder / "folds"
+
+    def tell(share: float, text: str) -> None:
+        if progress is not None and share < 1:
+            epoch = int(share * folds.count)
+            progress.step(epoch=epoch + 1, share=share * folds.count - epoch, loss=None, num_samples=0)
+
+    if progress is not None:
+        progress.begin(done=0, total=folds.count)
+    try:
+        result = crossfit(
+            build_learner(config, dataset),
+            raw.development,
+            folds,
+            seed=config.seed,
+            workdir=work,
+            deadline=deadline,
+            progress=tell,
+        )
+        outputs = CrossFittedOutputs(
+            result.fitted, result.logits, result.fitted.logits(raw.test), result.folds
+        )
+        write_cross_fitted(folder, outputs, config, dataset)
+    finally:
+        if progress is not None:
+            progress.end()
+    shutil.rmtree(work)
+
+
+def run_folds(raw: RawData, config: RunConfig) -> Folds:
+    """The folds of a seed, or for one fold the split that the data came with."""
+    if config.folds > 1:
+        return make_folds(raw.development, config.folds, seed=config.seed)
+    number = np.where(np.arange(len(raw.development)) < raw.num_train, -1, 0)
+    return Folds(number, 1, groups=raw.development.groups)
+
+
+def write_cross_fitted(
+    folder: Path, outputs: CrossFittedOutputs, config: RunConfig, dataset: Dataset
+) -> None:
+    """Write the outputs, the model and, last of all, the metrics of a cross-fitted run."""
+    raw = raw_data(dataset, config)
+    targets, covered = raw.development.labelled, outputs.folds.covered
+    scoring = scoring_folds(outputs.folds, targets, seed=config.seed)
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "test_logits": outputs.test.numpy(),
+        "test_targets": raw.test.labelled,
+        "validation_logits": outputs.out_of_fold[torch.from_numpy(covered)].numpy(),
+        "validation_targets": targets[covered],
+        "validation_folds": scoring.number[covered],
+    }
+    if dataset.test.members is not None:
+        arrays["test_members"] = dataset.test.members
+    write_arrays(folder / "predictions.npz", arrays)
+    softmax = config.method.loss.word.single_label
+    decisions = None if dataset.single_label else decide(outputs.out_of_fold, targets, scoring)
+    recipe = config.recipe.evaluation
+    facts = ModelFacts(
+        method=config.name,
+        classes=dataset.classes,
+        single_label=dataset.single_label,
+        activation="softmax" if softmax else "sigmoid",
+        threshold=recipe.threshold,
+        thresholds=None if decisions is None else tuple(decisions.thresholds.tolist()),
+    )
+    shutil.rmtree(folder / "model", ignore_errors=True)  # of a go that was killed before the metrics
+    assert raw.development.format is not None
+    TrainedModel(outputs.fitted, raw.development.format, facts).save(folder / "model")
+
+    def report(logits: Tensor, known: npt.NDArray[np.int8], thresholds: Tensor | float) -> dict[str, Any]:
+        return evaluate(
+            logits,
+            torch.from_numpy(known),
+            train_positives=dataset.train.counts()[1],
+            thresholds=thresholds,
+            activation=facts.activation,
+            single_label=dataset.single_label,
+            rarest=recipe.rarest,
+            frequent=recipe.frequent,
+        ).to_json()
+
+    known = raw.test.labelled
+    reports = {
+        "test": report(outputs.test, known, recipe.threshold),
+        "validation": report(
+            torch.from_numpy(arrays["validation_logits"]), targets[covered], recipe.threshold
+        ),
+    }
+    if decisions is not None:
+        reports["test_tuned"] = report(outputs.test, known, decisions.thresholds)
+    write_json(folder / "metrics.json", reports)

@@ -1,0 +1,110 @@
+"""The ensemble of a study's runs: a run folder of its own, made from the outputs of the others."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tailmask._util.messages import UserError
+from tailmask._util.registry import word
+from tailmask.calibration import apply_prior_shift
+from tailmask.data.dataset import Dataset
+from tailmask.learners.base import Fitted, Learner
+from tailmask.learners.cross_fitted_run import (
+    CrossFittedOutputs,
+    raw_data,
+    run_folds,
+    scoring_folds,
+    write_cross_fitted,
+)
+from tailmask.learners.ensemble import fit_ensemble
+from tailmask.learners.network import FittedNetwork
+from tailmask.learners.trained_model import TrainedModel, is_model
+from tailmask.methods import parse
+from tailmask.runs.config import RunConfig
+from tailmask.runs.folder import begin_session
+from tailmask.runs.model_file import read_description
+from tailmask.runs.reader import Run
+from tailmask.training.engine import describe
+
+__all__ = ["ENSEMBLE", "ensemble", "make_ensemble"]
+
+ENSEMBLE = "ensemble"
+
+
+@word(
+    "ensemble",
+    kind="learner",
+    implies="bce",
+    summary="the other methods together, weighted by their out-of-fold outputs",
+    not_with={"plm": "the methods in it mask or do not"},
+)
+def ensemble() -> Learner:
+    """The other methods of a study or a fit together: their logits on one scale, then averaged with weights.
+
+    Each method's logits are calibrated by Platt scaling. Greedy selection with replacement (Caruana et al.
+    2004) chooses the weights on out-of-fold outputs. The ensemble's own out-of-fold score comes from an outer
+    loop over the folds.
+
+    Paper:
+        Caruana, Niculescu-Mizil, Crew, Ksikes, Ensemble selection from libraries of models, ICML 2004
+    """
+    raise UserError(
+        "an ensemble is made of other methods: run `tailmask fit`, or name it beside others in "
+        "`tailmask compare --methods`"
+    )
+
+
+def make_ensemble(folder: Path, runs: Sequence[Run], config: RunConfig, dataset: Dataset) -> Run:
+    """Combine complete runs of one seed with the same folds.
+
+    The ensemble follows from the runs: one that is there is made anew if they are others.
+    """
+    config = dataclasses.replace(config, name=ENSEMBLE, method=parse(ENSEMBLE))
+    record = describe(config, dataset, world_size=1)
+    arms = {run.config["name"]: run.config["digest"] for run in runs}
+    there = Run(folder)
+    if there.is_complete and there.config.get("arms") == arms:
+        return there
+    shutil.rmtree(folder, ignore_errors=True)
+    begin_session(folder, record | {"arms": arms}, epochs_done=0, threads=torch.get_num_threads())
+    raw = raw_data(dataset, config)
+    targets = raw.development.labelled
+    folds = run_folds(raw, config)
+    covered = torch.from_numpy(folds.covered)
+    outputs = [_outputs(run) for run in runs]
+    out_of_fold = []
+    for run, (validation, _) in zip(runs, outputs, strict=True):
+        if validation.shape != (len(covered), targets.shape[1]):
+            raise UserError(f"{run.folder} has outputs for other rows than its data: train it anew")
+        out_of_fold.append(torch.full(targets.shape, torch.nan).index_copy_(0, covered, validation))
+    scoring = scoring_folds(folds, targets, seed=config.seed)
+    fit = fit_ensemble(out_of_fold, targets, scoring, seed=config.seed)
+    test = fit.combination.apply([each for _, each in outputs])
+    combined = fit.ensemble(lambda arm: fitted_of(runs[arm]))
+    write_cross_fitted(folder, CrossFittedOutputs(combined, fit.logits, test, folds), config, dataset)
+    return Run(folder)
+
+
+def _outputs(run: Run) -> tuple[Tensor, Tensor]:
+    """Logits of the validation and test rows under the data's own prevalence, as `fitted_of` gives them."""
+    arrays = run.predictions()
+    logits = torch.from_numpy(arrays["validation_logits"]), torch.from_numpy(arrays["test_logits"])
+    if is_model(run.folder / "model"):
+        return logits
+    shift = read_description(run.folder / "model.safetensors").prior_shift
+    if shift is None:
+        return logits
+    return apply_prior_shift(logits[0], torch.tensor(shift)), apply_prior_shift(logits[1], torch.tensor(shift))
+
+
+def fitted_of(run: Run) -> Fitted:
+    """The fitted model of a complete run on a table, whichever engine made it."""
+    if is_model(run.folder / "model"):
+        return TrainedModel.load(run.folder / "model").fitted
+    return FittedNetwork.from_run(run.folder)
