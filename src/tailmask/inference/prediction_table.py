@@ -15,8 +15,8 @@ from tailmask.data import NAMED
 from tailmask.inference.output_file import check_path
 from tailmask.inference.prediction_files import SUFFIXES, Piece, check_classes, column_names, write_pieces
 from tailmask.inference.predictor import Predictor
-from tailmask.inference.row_predictor import RowPredictor
 from tailmask.inference.row_names import identifiers
+from tailmask.inference.row_predictor import RowPredictor
 
 if TYPE_CHECKING:
     import polars as pl
@@ -123,7 +123,11 @@ def _pieces(
 
 
 def _piece(
-    predictor: Predictor | RowPredictor, names: pl.Series, probabilities: Tensor, logits: Tensor, labels_name: str
+    predictor: Predictor | RowPredictor,
+    names: pl.Series,
+    probabilities: Tensor,
+    logits: Tensor,
+    labels_name: str,
 ) -> Piece:
     polars: Any = require("polars", extra="tables")
     labels = _label_lists(predictor.decide(probabilities, logits), predictor.classes)

@@ -32,9 +32,7 @@ class RowPredictor:
     batch_size = LARGEST_BATCH
 
     @classmethod
-    def load(
-        cls, folder: Path | str, *, thresholds: Literal["tuned"] | float | None = None
-    ) -> RowPredictor:
+    def load(cls, folder: Path | str, *, thresholds: Literal["tuned"] | float | None = None) -> RowPredictor:
         """The model in a folder; `thresholds` as for `Predictor.load`."""
         model = TrainedModel.load(Path(folder))
         tuned = model.facts.thresholds is not None
@@ -45,7 +43,9 @@ class RowPredictor:
         if not isinstance(thresholds, float | int) or not 0 < thresholds < 1:
             raise UserError(f"thresholds must be a number between 0 and 1 or 'tuned', got {thresholds!r}")
         if model.thresholds is None:
-            raise UserError(f"{folder} predicts one label a row, the most probable one: thresholds do not apply")
+            raise UserError(
+                f"{folder} predicts one label a row, the most probable one: thresholds do not apply"
+            )
         return cls(model, torch.full_like(model.thresholds, float(thresholds)), is_tuned=False)
 
     @property
@@ -103,5 +103,7 @@ def load_predictor(
     if (path / "run.json").is_file() and not Run(path).is_complete:
         raise UserError(f"{path} is not complete: run the same command to finish it")
     if prior_shift:
-        raise UserError(f"{path} gives probabilities under the data's own prevalence: leave out --prior-shift")
+        raise UserError(
+            f"{path} gives probabilities under the data's own prevalence: leave out --prior-shift"
+        )
     return RowPredictor.load(folder, thresholds=thresholds)

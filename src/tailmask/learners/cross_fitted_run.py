@@ -45,7 +45,7 @@ __all__ = [
     "write_cross_fitted",
 ]
 
-# Where there is one validation part, it is cut into this many, to fit and to score thresholds on different rows.
+# One validation part is cut into this many, so that thresholds are fitted and scored on different rows.
 _PARTS = 5
 
 

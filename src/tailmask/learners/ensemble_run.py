@@ -100,7 +100,9 @@ def _outputs(run: Run) -> tuple[Tensor, Tensor]:
     shift = read_description(run.folder / "model.safetensors").prior_shift
     if shift is None:
         return logits
-    return apply_prior_shift(logits[0], torch.tensor(shift)), apply_prior_shift(logits[1], torch.tensor(shift))
+    return apply_prior_shift(logits[0], torch.tensor(shift)), apply_prior_shift(
+        logits[1], torch.tensor(shift)
+    )
 
 
 def fitted_of(run: Run) -> Fitted:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tailmask._util.registry import find_words
 from tailmask.methods.grammar import (
     DEFAULT_METHODS,
-    TABLE_METHODS,
     RECOMMENDED,
+    TABLE_METHODS,
     Method,
     Part,
     check_options,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_METHODS",
-    "TABLE_METHODS",
     "RECOMMENDED",
+    "TABLE_METHODS",
     "Method",
     "Objective",
     "Part",

@@ -30,8 +30,8 @@ __all__ = [
 # The form of PLM to begin with on new data: see docs/when-plm-helps.md for the measurements behind it.
 RECOMMENDED = "plm:adapt=prevalence"
 
-# What is compared where nothing is named: the baseline, the paper's method, and what we would take. Tables and
-# texts have learners beside networks, which often are better there.
+# What is compared where nothing is named: the baseline, the paper's method, and what we would take. Tables
+# and texts have learners beside networks, which often are better there.
 DEFAULT_METHODS = ("bce", "plm", RECOMMENDED)
 TABLE_METHODS = (*DEFAULT_METHODS, "linear", "trees", "boost", "ensemble")
 

@@ -28,7 +28,8 @@ class RunConfig:
     """Everything that determines a run's result except the content of the data. It is final when it is made.
 
     `method` and `recipe` are resolved: the recipe's options are in the method, and both are scaled to the
-    number of epochs. `name` is the method as it was asked for. `folds` above 1 cross-fits: one model per fold.
+    number of epochs. `name` is the method as it was asked for. With several `folds` there is
+    one model per fold.
     """
 
     data: str

@@ -69,10 +69,8 @@ class Run:
     @property
     def seconds(self) -> float:
         """How long training took: the sum of its epochs, or of its sessions where it was cross-fitted."""
-        sessions = self.config.get("sessions", [])
-        return sum(epoch["seconds"] for epoch in self.history) + sum(
-            session.get("seconds", 0.0) for session in sessions
-        )
+        epochs = [epoch["seconds"] for epoch in self.history]
+        return float(sum(epochs) + sum(each.get("seconds", 0.0) for each in self.config.get("sessions", [])))
 
     @functools.cached_property
     def metrics(self) -> dict[str, Any]:

@@ -54,9 +54,7 @@ class Display:
         if run not in self._bars:
             self._bars[run] = self._progress.add_task(self._labels[run], total=total, state="")
         state = (
-            f"fold {int(epochs)}/{total}"
-            if loss is None
-            else f"epoch {int(epochs)}/{total}, loss {loss:.4f}"
+            f"fold {int(epochs)}/{total}" if loss is None else f"epoch {int(epochs)}/{total}, loss {loss:.4f}"
         )
         self._progress.update(self._bars[run], completed=epochs, state=state)
         self._shares[run] = epochs / total

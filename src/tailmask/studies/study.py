@@ -184,7 +184,12 @@ def plan_comparison(
 
 
 def _check(
-    setting: Setting, methods: Sequence[str] | None, *, seeds: int, out: Path | str | None, baseline: str | None
+    setting: Setting,
+    methods: Sequence[str] | None,
+    *,
+    seeds: int,
+    out: Path | str | None,
+    baseline: str | None,
 ) -> tuple[list[str], Path]:
     """The methods' canonical names and the study's folder, after all that can be checked without the data."""
     check_count("seeds", seeds)
