@@ -118,7 +118,7 @@ def test_never_worse_than_the_best_arm_by_its_own_score(truth, arms, criterion, 
 
 def test_two_arms_that_complement_each_other_beat_both_out_of_fold(truth, arms):
     _, targets, folds = truth
-    fit = fit_ensemble(arms, targets, seed=0)
+    fit = fit_ensemble([arm.logits for arm in arms], targets, folds, seed=0)
     labels = torch.from_numpy(targets)
     alone = [score(crossfit_platt(arm.logits, targets, folds.number), labels, "log_loss") for arm in arms]
     assert score(fit.logits.double(), labels, "log_loss") > max(alone)
@@ -130,23 +130,18 @@ def test_the_targets_of_a_fold_steer_nothing_of_its_outer_logits(truth, arms):
     rows = folds.held_out(0)
     turned = targets.copy()
     turned[rows] = np.where(turned[rows] >= 0, 1 - turned[rows], -1)
-    first, second = fit_ensemble(arms, targets, seed=0), fit_ensemble(arms, turned, seed=0)
+    outputs = [arm.logits for arm in arms]
+    first, second = (fit_ensemble(outputs, labels, folds, seed=0) for labels in (targets, turned))
     assert torch.equal(first.logits[rows], second.logits[rows])
     assert not torch.equal(first.logits, second.logits)
 
 
 def test_one_seed_gives_one_ensemble(truth, arms):
-    _, targets, _ = truth
-    first, second = (fit_ensemble(arms, targets, seed=5) for _ in range(2))
-    assert (first.weights == second.weights).all()
+    _, targets, folds = truth
+    outputs = [arm.logits for arm in arms]
+    first, second = (fit_ensemble(outputs, targets, folds, seed=5) for _ in range(2))
+    assert (first.combination.weights == second.combination.weights).all()
     assert torch.equal(first.logits, second.logits)
-
-
-def test_arms_on_other_folds_are_refused(truth, arms):
-    _, targets, _ = truth
-    other = make_folds(Rows(np.zeros((len(targets), 1)), targets), 5, seed=9)
-    with pytest.raises(ValueError, match="folds"):
-        fit_ensemble([arms[0], CrossFitted(arms[1].logits, other, None)], targets, seed=0)
 
 
 def test_an_ensemble_of_real_arms_predicts_and_is_stored(problem, tmp_path):
@@ -156,15 +151,19 @@ def test_an_ensemble_of_real_arms_predicts_and_is_stored(problem, tmp_path):
         crossfit(learner, rows, folds, seed=0, workdir=tmp_path / str(learner))
         for learner in (LinearLearner(C=1.0), ForestLearner(trees=10))
     ]
-    fit = fit_ensemble(arms, rows.labelled, seed=0)
+    fit = fit_ensemble([arm.logits for arm in arms], rows.labelled, folds, seed=0)
     scalings = [fit_platt(arm.logits, rows.labelled) for arm in arms]
-    expected = sum(
-        weight * scaling.apply(arm.fitted.logits(rows))
-        for weight, scaling, arm in zip(fit.weights, scalings, arms, strict=True)
-    )
-    torch.testing.assert_close(fit.fitted.logits(rows), expected.float())
-    fit.fitted.save(tmp_path / "ensemble")
-    assert torch.equal(load_fitted(tmp_path / "ensemble").logits(rows), fit.fitted.logits(rows))
+
+    def mean(outputs):
+        weights = fit.combination.weights
+        return sum(w * s.apply(each) for w, s, each in zip(weights, scalings, outputs, strict=True))
+
+    once_more = fit_platt(mean([arm.logits for arm in arms]), rows.labelled)
+    expected = once_more.apply(mean([arm.fitted.logits(rows) for arm in arms]))
+    fitted = fit.ensemble(lambda arm: arms[arm].fitted)
+    torch.testing.assert_close(fitted.logits(rows), expected.float(), rtol=1e-4, atol=1e-4)
+    fitted.save(tmp_path / "ensemble")
+    assert torch.equal(load_fitted(tmp_path / "ensemble").logits(rows), fitted.logits(rows))
 
 
 def test_rows_that_no_fold_covers_stay_without_logits(truth, arms):
@@ -175,6 +174,6 @@ def test_rows_that_no_fold_covers_stay_without_logits(truth, arms):
     for arm in arms:
         logits = arm.logits.clone()
         logits[folds.number < 0] = torch.nan
-        timed.append(CrossFitted(logits, folds, None))
-    fit = fit_ensemble(timed, targets, seed=0)
+        timed.append(logits)
+    fit = fit_ensemble(timed, targets, folds, seed=0)
     assert (fit.logits.isnan().all(1).numpy() == (folds.number < 0)).all()

@@ -11,6 +11,7 @@ from torch import Tensor
 from tailmask._util.messages import UserError
 from tailmask._util.serialization import from_mapping
 from tailmask.calibration import apply_prior_shift
+from tailmask.learners.trained_model import is_model, read_facts
 from tailmask.methods import parse
 from tailmask.metrics import Evaluation
 from tailmask.runs.model_file import read_description
@@ -102,6 +103,9 @@ def read_outputs(run: Run) -> Outputs:
 
 def _fitted(run: Run) -> tuple[Tensor | None, Tensor | None]:
     """Thresholds and prior shift (C,); a folder whose weights were removed to save space has neither."""
+    if is_model(run.folder / "model"):  # its logits are under the data's own prevalence already
+        fitted = read_facts(run.folder / "model").thresholds
+        return (None if fitted is None else torch.tensor(fitted, dtype=torch.float64)), None
     path = run.folder / "model.safetensors"
     if not path.is_file():
         return None, None

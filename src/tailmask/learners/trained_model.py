@@ -20,7 +20,7 @@ from tailmask.data.rows import Rows
 from tailmask.learners.base import Fitted
 from tailmask.learners.storage import load_fitted
 
-__all__ = ["ModelFacts", "TrainedModel", "is_model"]
+__all__ = ["ModelFacts", "TrainedModel", "is_model", "read_facts"]
 
 _JSON = "model.json"
 
@@ -83,20 +83,29 @@ class TrainedModel:
     @classmethod
     def load(cls, folder: Path) -> TrainedModel:
         """The model in a folder; damaged or forged files are refused."""
-        if not is_model(folder):
-            raise UserError(f"{folder} is no model: it has no {_JSON}")
-        try:
-            record: dict[str, Any] = json.loads((folder / _JSON).read_bytes())
-            rows = format_from_json(record.pop("rows"))
-            facts = from_mapping(ModelFacts, record)
-            number = len(facts.classes)
-            if facts.thresholds is not None and len(facts.thresholds) != number:
-                raise ValueError(f"there must be {number} thresholds, one per class")
-            if facts.activation not in ("sigmoid", "softmax"):
-                raise ValueError(f"the activation {facts.activation!r} is unknown")
-        except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise UserError(f"{folder / _JSON} cannot be read: {error}; train the model again") from error
-        return cls(load_fitted(folder / "fitted"), rows, facts)
+        rows, facts = _read(folder)
+        return cls(load_fitted(folder / "fitted"), format_from_json(rows), facts)
+
+
+def read_facts(folder: Path) -> ModelFacts:
+    """What a model's folder says of it; the model itself is not loaded."""
+    return _read(folder)[1]
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], ModelFacts]:
+    if not is_model(folder):
+        raise UserError(f"{folder} is no model: it has no {_JSON}")
+    try:
+        record: dict[str, Any] = json.loads((folder / _JSON).read_bytes())
+        rows: dict[str, Any] = record.pop("rows")
+        facts = from_mapping(ModelFacts, record)
+        if facts.thresholds is not None and len(facts.thresholds) != len(facts.classes):
+            raise ValueError(f"there must be {len(facts.classes)} thresholds, one per class")
+        if facts.activation not in ("sigmoid", "softmax"):
+            raise ValueError(f"the activation {facts.activation!r} is unknown")
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise UserError(f"{folder / _JSON} cannot be read: {error}; train the model again") from error
+    return rows, facts
 
 
 def is_model(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from tailmask._util.files import write_text
 from tailmask._util.messages import require
 from tailmask.comparison import Comparison, Experiment, arrange, compare_runs
 from tailmask.comparison.verdict_sentences import lead_method, verdict
-from tailmask.report import page_tables, run_curves
+from tailmask.report import page_tables
 from tailmask.report.comparison_text import footnote
 from tailmask.report.page_figures import draw_pictures
 from tailmask.runs.reader import Run
@@ -114,7 +114,7 @@ def _runs(experiment: Experiment) -> list[dict[str, Any]]:
             "method": method,
             "full_name": run.config["method"],
             "seed": seed,
-            "minutes": run_curves.seconds(run) / 60,
+            "minutes": run.seconds / 60,
             "folder": name,
             "commit": str(run.config.get("commit") or "–")[:10],
         }

@@ -81,7 +81,7 @@ def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | Non
     )
     runs = experiment.runs[shown].values()
     masking = parse(next(iter(runs)).config["method"]).masking
-    if masking is not None:
+    if masking is not None and run_curves.have_history(runs):
         is_paper = masking.get("adapt") != "prevalence"
         moves = "their balance moves the ratios" if is_paper else "under adapt=prevalence they move nothing"
         yield Plan(
@@ -104,14 +104,19 @@ def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | Non
                     divergences, classes=classes, train_positives=train_positives
                 ),
             )
+    trained = {
+        name: experiment.runs[name].values()
+        for name in order
+        if run_curves.have_history(experiment.runs[name].values())
+    }
+    if not trained:
+        return
     yield Plan(
         "losses",
         "Training loss",
         "Mean over the seeds, with their range. Methods measure different losses: compare courses, "
         "not levels.",
-        lambda: charts.loss_curves(
-            {name: run_curves.losses(experiment.runs[name].values()) for name in order}
-        ),
+        lambda: charts.loss_curves({name: run_curves.losses(runs) for name, runs in trained.items()}),
     )
 
 

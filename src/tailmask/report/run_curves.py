@@ -11,21 +11,24 @@ from numpy.typing import NDArray
 from tailmask._util.messages import UserError
 from tailmask.comparison.outputs import read_outputs
 from tailmask.functional import histogram
+from tailmask.methods import parse
 from tailmask.runs.reader import Run
 
-__all__ = ["divergences", "losses", "output_counts", "ratios", "seconds"]
+__all__ = ["divergences", "have_history", "losses", "output_counts", "ratios"]
 
 NUM_BINS = 10
+
+
+def have_history(runs: Iterable[Run]) -> bool:
+    """Whether all runs have epochs on record; runs with folds have none."""
+    return all(
+        run.config.get("folds", 1) == 1 and parse(run.config["method"]).learner is None for run in runs
+    )
 
 
 def losses(runs: Iterable[Run]) -> list[list[float]]:
     """Training loss of each run by epoch."""
     return [_column(run, "loss").tolist() for run in runs]
-
-
-def seconds(run: Run) -> float:
-    """How long the run's epochs took together."""
-    return float(_column(run, "seconds").sum())
 
 
 def ratios(runs: Iterable[Run]) -> NDArray[np.float64]:

@@ -24,7 +24,9 @@ def draw_study(runs: Sequence[Run], comparison: Comparison) -> dict[str, Figure]
     lead = lead_method(comparison)
     drawn = {plan.name: plan.draw() for plan in plan_figures(experiment, comparison, lead)}
     for method, by_seed in experiment.runs.items():
-        if method != (lead or comparison.baseline) and parse(method).masking is not None:
+        if method == (lead or comparison.baseline) or parse(method).masking is None:
+            continue
+        if run_curves.have_history(by_seed.values()):
             drawn[f"ratios of {method}"] = charts.ratio_trajectories(
                 run_curves.ratios(by_seed.values()),
                 classes=comparison.classes,

@@ -1,0 +1,162 @@
+"""Cross-fitted runs: what the folder holds, against the learners called by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import f1_score
+
+from tailmask._util.messages import UserError
+from tailmask._util.seeds import derive
+from tailmask.data import DataOptions, load
+from tailmask.data.facts import DataFacts
+from tailmask.inference import load_predictor, write_predictions
+from tailmask.learners.cross_fitted_run import make_run
+from tailmask.learners.ensemble_run import make_ensemble
+from tailmask.learners.folds import make_folds
+from tailmask.learners.matrix_learners import LinearLearner
+from tailmask.learners.trained_model import TrainedModel
+from tailmask.runs import configure
+
+OPTIONS = DataOptions(labels="tag_*", test=0.25)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory) -> Path:
+    """120 rows with gaps, a category and a date; the labels follow from the features."""
+    rng = np.random.default_rng(3)
+    lines = ["size,colour,day,tag_big,tag_red,tag_rare"]
+    for row in range(120):
+        size, colour = rng.normal(), rng.choice(["red", "green", "blue"])
+        tags = [size + 0.3 * rng.normal() > 0, colour == "red", row % 12 == 0]
+        cell = "" if row % 10 == 3 else f"{size:.3f}"
+        lines.append(f"{cell},{colour},2024-{row % 12 + 1:02d}-05,{','.join(str(int(tag)) for tag in tags)}")
+    path = tmp_path_factory.mktemp("table") / "table.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def config(table: Path, method: str, *, folds: int | None = 3, seed: int = 0):
+    facts = DataFacts.of(load(table, OPTIONS))
+    return configure(str(table), method, seed=seed, options=OPTIONS, folds=folds, epochs=2, facts=facts)
+
+
+def test_outputs_are_those_of_the_fold_models(table: Path, tmp_path: Path) -> None:
+    run = make_run(config(table, "linear:C=1"), tmp_path / "run")
+    raw = load(table, OPTIONS).raw
+    folds = make_folds(raw.development, 3, seed=0)
+    out_of_fold = np.empty(raw.development.labelled.shape, dtype=np.float32)
+    test = []
+    for fold in range(3):
+        rows = raw.development.take(folds.train(fold))
+        fitted = LinearLearner(C=1.0).fit(rows, seed=derive(0, "fold", fold))
+        held_out = folds.held_out(fold)
+        out_of_fold[held_out] = fitted.logits(raw.development.take(held_out)).numpy()
+        test.append(fitted.logits(raw.test).double())
+    found = run.predictions()
+    np.testing.assert_array_equal(found["validation_logits"], out_of_fold)
+    np.testing.assert_array_equal(found["validation_targets"], raw.development.labelled)
+    np.testing.assert_array_equal(found["test_logits"], torch.stack(test).mean(0).float().numpy())
+    np.testing.assert_array_equal(found["validation_folds"], folds.number)
+    decided = found["test_logits"] >= 0
+    expected = f1_score(raw.test.labelled, decided, average="macro", zero_division=0)
+    assert run.metrics["test"]["summary"]["f1"] == pytest.approx(expected)
+    assert not (run.folder / "folds").exists()
+
+
+def test_tuned_thresholds_are_those_of_the_out_of_fold_outputs(table: Path, tmp_path: Path) -> None:
+    run = make_run(config(table, "linear:C=1"), tmp_path / "run")
+    thresholds = TrainedModel.load(run.folder / "model").thresholds
+    found = run.predictions()
+    probabilities = torch.from_numpy(found["test_logits"]).double().sigmoid()
+    expected = f1_score(found["test_targets"], probabilities >= thresholds, average="macro", zero_division=0)
+    assert run.metrics["test_tuned"]["summary"]["f1"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("method", ["bce", "plm", "trees:trees=10", "boost:rounds=5", "linear"])
+@pytest.mark.parametrize("folds", [1, 2])
+def test_the_stored_model_gives_the_stored_outputs(
+    table: Path, tmp_path: Path, method: str, folds: int
+) -> None:
+    run = make_run(config(table, method, folds=folds), tmp_path / "run")
+    again = make_run(config(table, method, folds=folds), tmp_path / "run")
+    assert again.metrics == run.metrics
+    predictions = tmp_path / "predictions.csv"
+    assert write_predictions(load_predictor(run.folder), table, predictions) == 120
+    if run.config["folds"] == 1 and method in ("bce", "plm"):
+        return  # one network: its own tests hold this
+    model = TrainedModel.load(run.folder / "model")
+    logits = model.outputs(load(table, OPTIONS).raw.test)[1]
+    np.testing.assert_array_equal(logits.numpy(), run.predictions()["test_logits"])
+
+
+class Interrupting:
+    """Ctrl-C when the second fold ends, or the third begins."""
+
+    def note(self, text): ...
+    def begin(self, *, done, total): ...
+    def record(self, record): ...
+    def end(self): ...
+
+    def step(self, *, epoch, share, loss, num_samples):
+        if epoch == 3:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("method", ["linear:C=1", "bce"])
+def test_an_interrupted_run_is_resumed_to_the_same_result(table: Path, tmp_path: Path, method: str) -> None:
+    whole = make_run(config(table, method), tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        make_run(config(table, method), tmp_path / "cut", progress=Interrupting())
+    assert (tmp_path / "cut" / "folds" / "fold-0" / "model" / "fitted.json").is_file()
+    assert not (tmp_path / "cut" / "metrics.json").exists()
+    resumed = make_run(config(table, method), tmp_path / "cut")
+    assert resumed.metrics == whole.metrics
+    for name, values in whole.predictions().items():
+        np.testing.assert_array_equal(resumed.predictions()[name], values)
+
+
+def test_an_ensemble_is_stored_with_its_arms(table: Path, tmp_path: Path) -> None:
+    dataset = load(table, OPTIONS)
+    methods = ("linear:C=1", "trees:trees=10", "bce")
+    runs = [make_run(config(table, name), tmp_path / name[:3], dataset=dataset) for name in methods]
+    run = make_ensemble(tmp_path / "ensemble", runs, config(table, "bce"), dataset)
+    assert run.config["name"] == "ensemble"
+    logits = TrainedModel.load(run.folder / "model").outputs(dataset.raw.test)[1]
+    np.testing.assert_allclose(logits.numpy(), run.predictions()["test_logits"], atol=1e-5)
+    before = (run.folder / "metrics.json").stat().st_mtime_ns
+    make_ensemble(tmp_path / "ensemble", runs, config(table, "bce"), dataset)
+    assert (run.folder / "metrics.json").stat().st_mtime_ns == before  # the same arms: nothing to do
+    make_ensemble(tmp_path / "ensemble", runs[:1], config(table, "bce"), dataset)
+    assert (run.folder / "metrics.json").stat().st_mtime_ns != before
+
+
+def test_an_ensemble_without_folds_takes_plain_networks(table: Path, tmp_path: Path) -> None:
+    dataset = load(table, OPTIONS)
+    runs = [
+        make_run(config(table, name, folds=1), tmp_path / name[:3], dataset=dataset)
+        for name in ("linear:C=1", "plm")
+    ]
+    run = make_ensemble(tmp_path / "ensemble", runs, config(table, "bce", folds=1), dataset)
+    logits = TrainedModel.load(run.folder / "model").outputs(dataset.raw.test)[1]
+    np.testing.assert_allclose(logits.numpy(), run.predictions()["test_logits"], atol=1e-5)
+
+
+def test_images_and_missing_validation_are_refused(table: Path, tmp_path: Path) -> None:
+    digits = DataFacts.of(load("digits"))
+    with pytest.raises(UserError, match="tables and texts"):
+        make_run(configure("digits", "trees", facts=digits), tmp_path / "a")
+    with pytest.raises(UserError, match="folds"):
+        configure("digits", "bce", folds=3, facts=digits)
+    options = DataOptions(labels="tag_*", validation=0.0)
+    facts = DataFacts.of(load(table, options))
+    with pytest.raises(UserError, match="validation"):
+        make_run(configure(str(table), "trees", options=options, folds=1, facts=facts), tmp_path / "b")
+    assert not list(tmp_path.iterdir())
+
+
+def test_small_tables_are_cross_fitted_by_default(table: Path) -> None:
+    assert config(table, "bce", folds=None).folds == 5
