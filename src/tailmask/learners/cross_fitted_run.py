@@ -34,6 +34,7 @@ from tailmask.runs.reader import Run
 from tailmask.training.context import disk_errors, memory_errors, quiet, terminations
 from tailmask.training.engine import Execution, describe, train
 from tailmask.training.progress import Progress
+from tailmask.training.run_parts import build_parts
 
 __all__ = [
     "CrossFittedOutputs",
@@ -73,6 +74,8 @@ def make_run(
     dataset = dataset or load(config.data, config.options)
     raw = raw_data(dataset, config)
     record = describe(config, dataset, world_size=1)
+    if config.method.learner is None:
+        build_parts(config, dataset)  # refuses what cannot work, before anything is written
     if check_folder(folder, record["determines"]).is_complete:
         return Run(folder)
     with quiet(), disk_errors(folder), memory_errors(config.recipe.schedule.batch_size), locked(folder):
@@ -80,7 +83,7 @@ def make_run(
             began = time.monotonic()
             begin_session(folder, record, epochs_done=0, threads=torch.get_num_threads())
             with terminations():
-                _make(config, folder, dataset, raw, progress=progress, deadline=deadline)
+                _make(config, folder, dataset, raw, record=record, progress=progress, deadline=deadline)
             end_session(folder, seconds=time.monotonic() - began)
     return Run(folder)
 
@@ -138,6 +141,7 @@ def _make(
     dataset: Dataset,
     raw: RawData,
     *,
+    record: dict[str, Any],
     progress: Progress | None,
     deadline: Deadline,
 ) -> None:
@@ -150,6 +154,8 @@ def _make(
             progress.step(epoch=epoch + 1, share=share * folds.count - epoch, loss=None, num_samples=0)
 
     if progress is not None:
+        for note in record["notes"]:
+            progress.note(note)
         progress.begin(done=0, total=folds.count)
     try:
         result = crossfit(

@@ -69,8 +69,13 @@ class Run:
     @property
     def seconds(self) -> float:
         """How long training took: the sum of its epochs, or of its sessions where it was cross-fitted."""
-        epochs = [epoch["seconds"] for epoch in self.history]
-        return float(sum(epochs) + sum(each.get("seconds", 0.0) for each in self.config.get("sessions", [])))
+        try:
+            epochs = [float(epoch["seconds"]) for epoch in self.history]
+            return sum(epochs) + sum(
+                float(each.get("seconds", 0)) for each in self.config.get("sessions", [])
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{self.folder} does not say how long its training took") from error
 
     @functools.cached_property
     def metrics(self) -> dict[str, Any]:
