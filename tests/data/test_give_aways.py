@@ -40,6 +40,9 @@ COPIES = {
     "a falling score": lambda label: -5.0 * label + rng().random(len(label)),
     "a code between others": lambda label: np.where(label, 3, rng().choice([1, 2, 4, 5], len(label))) * 1.0,
     "missing but for positives": lambda label: np.where(label, rng().normal(size=len(label)), np.nan),
+    "a score, missing for some negatives": lambda label: np.where(
+        ~label & (rng().random(len(label)) < 0.3), np.nan, label * 5 + rng().random(len(label))
+    ),
     "missing for positives": lambda label: np.where(label, np.nan, rng().normal(size=len(label))),
 }
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tailmask._util.messages import UserError
 from tailmask.data.rows import Rows
-from tailmask.learners.folds import make_folds
+from tailmask.learners.folds import Folds, make_folds
 
 
 @st.composite
@@ -98,3 +98,9 @@ def test_one_group_over_all_times_leaves_nothing_to_train_on():
     rows = rows_with(np.ones((8, 1), dtype=np.int8), times=np.arange(8), groups=np.zeros(8))
     with pytest.raises(UserError):
         make_folds(rows, 3, seed=0)
+
+
+def test_the_poorest_fold_is_counted_for_each_class():
+    folds = Folds(np.array([0, 0, 1, 1, 1, -1]), 2)
+    targets = np.array([[1, 1], [0, 1], [1, 0], [1, -1], [-1, 0], [1, 1]], dtype=np.int8)
+    assert folds.fewest_positives(targets).tolist() == [1, 0]

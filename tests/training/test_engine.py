@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tiny import (
 )
 
 from tailmask._util.messages import UserError
+from tailmask.data import DataOptions, load
 from tailmask.data.dataset import Split
 from tailmask.data.facts import DataFacts
 from tailmask.functional import histogram, next_ratio, prevalence_gap
@@ -292,3 +294,20 @@ def test_a_run_keeps_what_test_samples_share(tmp_path, dataset) -> None:
     run = train(tiny_config(epochs=1), tmp_path / "run", dataset=shared)
     assert np.array_equal(run.predictions()["test_members"], members)
     assert run.config["unit"] == "patient"
+
+
+def test_a_run_keeps_the_row_numbers_of_every_part_and_the_groups_of_test(tmp_path: Path) -> None:
+    lines = [f"{row // 3},{row * 0.618034 % 1:.5f},{row % 4 // 3}" for row in range(120)]
+    (tmp_path / "a.csv").write_text("who,x,y\n" + "\n".join(lines) + "\n")
+    options = DataOptions(labels="y", group="who")
+    data = load(tmp_path / "a.csv", options)
+    run = train(configure(str(tmp_path / "a.csv"), "bce", options=options, epochs=1), tmp_path / "run")
+    arrays = run.predictions()
+    for name, numbers in data.row_numbers.items():
+        assert np.array_equal(arrays[f"{name}_rows"], numbers)
+    read = [int(lines[row - 1][-1]) for row in arrays["test_rows"]]
+    assert arrays["test_targets"][:, 0].tolist() == read
+    who = (arrays["test_rows"] - 1) // 3
+    members = arrays["test_members"][:, 0]
+    assert np.array_equal(who[:, None] == who, members[:, None] == members)
+    assert run.config["unit"] == "who"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from tailmask._util.messages import listing, one_line, printable, require
+from tailmask._util.messages import UserError, listing, one_line, printable, require
 from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.data import NAMED, DataOptions, load
 from tailmask.report.result_terminal import open_console
@@ -30,6 +30,9 @@ LEGEND = (
 
 # Of more classes than this, the table shows the most and the least frequent.
 MOST_ROWS = 1000
+
+# The default number of folds of cross-fitting.
+FOLDS = 5
 
 # Of more columns than this, the table shows how many are used for what.
 MOST_COLUMNS = 40
@@ -66,14 +69,42 @@ def data(
 
         notes += [f"drew {path}" for path in draw_pictures(dataset, statistics, plot)]
     advices = list(advice(statistics))
+    fewest = _fewest_in_a_fold(dataset)
+    if isinstance(fewest, str):
+        notes.append(fewest)
+    elif fewest is not None:
+        rarest = min(range(len(fewest)), key=fewest.__getitem__)
+        name = dataset.classes[rarest]
+        advices.append(f"of {FOLDS} folds, the poorest one has {fewest[rarest]} positives of {name}")
     if form == "json":
-        _print_json(dataset, statistics, notes, advices)
+        _print_json(dataset, statistics, notes, advices, fewest)
     else:
         _print_tables(dataset, statistics, notes, advices)
 
 
+def _fewest_in_a_fold(dataset: Dataset) -> list[int] | str | None:
+    """The smallest number of positives of each class in a fold of training and validation rows.
+
+    Where no folds can be made, the reason; None for data without raw rows.
+    """
+    from tailmask.learners.folds import make_folds
+
+    if dataset.raw is None:
+        return None
+    try:
+        folds = make_folds(dataset.raw.development, FOLDS, seed=0)
+    except UserError as error:
+        return f"no {FOLDS} folds: {error}"
+    fewest: list[int] = folds.fewest_positives(dataset.raw.development.labelled).tolist()
+    return fewest
+
+
 def _print_json(
-    dataset: Dataset, statistics: Mapping[str, Statistics], notes: list[str], advices: list[str]
+    dataset: Dataset,
+    statistics: Mapping[str, Statistics],
+    notes: list[str],
+    advices: list[str],
+    fewest: list[int] | str | None,
 ) -> None:
     content = {
         "name": dataset.name,
@@ -82,6 +113,7 @@ def _print_json(
         "single_label": dataset.single_label,
         "source": dataset.source,
         "splits": {name: split.to_json() for name, split in statistics.items()},
+        "folds": {"count": FOLDS, "fewest_positives": fewest} if isinstance(fewest, list) else None,
         "notes": notes,
         "advice": advices,
     }

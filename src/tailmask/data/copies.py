@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     import polars as pl
     from scipy.sparse import csr_array
 
-__all__ = ["are_coarse", "copy_groups", "frame_keys", "num_copies", "row_keys"]
+__all__ = ["are_coarse", "copy_groups", "frame_keys", "joined_groups", "num_copies", "row_keys"]
 
 # Fewer different rows than this, or than this share of all rows, are no copies: the features are coarse,
 # and rows have the same ones by chance.
 LEAST_DIFFERENT, LEAST_SHARE = 50, 0.2
+
+# Where copies would join so large a share of the rows to one group, they are not taken into account.
+MOST_JOINED = 0.1
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _STEP = 2**18  # numbers that are hashed at a time, few enough for the processor's cache
@@ -110,3 +113,29 @@ def are_coarse(groups: NDArray[np.int64]) -> bool:
     (False, True)
     """
     return len(groups) - num_copies(groups) < max(LEAST_DIFFERENT, LEAST_SHARE * len(groups))
+
+
+def joined_groups(groups: NDArray[np.int64], copies: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Groups in which copies are together, too: the groups of all copies of a row become one.
+
+    Where copies would join more than a tenth of all rows, they are left to their groups.
+
+    >>> groups, copies = np.repeat(np.arange(20), 2), np.arange(40)
+    >>> copies[3] = 0
+    >>> joined_groups(groups, copies)[:6].tolist()
+    [0, 0, 0, 0, 1, 1]
+    """
+    sparse = require("scipy.sparse", extra="cli")
+    number = len(groups)
+    _, first = np.unique(groups, return_inverse=True)
+    size = number + int(first.max()) + 1
+    links = sparse.coo_array(
+        (np.ones(2 * number), (np.tile(np.arange(number), 2), np.concatenate([copies, number + first]))),
+        shape=(size, size),
+    )
+    labels = require("scipy.sparse.csgraph", extra="cli").connected_components(links, directed=False)[1]
+    joined: NDArray[np.int64] = np.unique(labels[:number], return_inverse=True)[1]
+    largest = np.bincount(joined).max()
+    if largest > max(MOST_JOINED * number, np.bincount(first).max()):
+        return groups
+    return joined

@@ -148,6 +148,7 @@ class Dataset:
     each column of a table, and `notes` what a user should know of how the data were taken. `unit` is the word
     for what the splits' `members` number, such as "digit". `raw` has the rows of tables and arrays before
     any encoding, for learners that fit their own encoder; None for images, and for very many labels.
+    `row_numbers` says of a user's file which of its rows, counted from 1, each split has.
     """
 
     name: str
@@ -162,6 +163,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     unit: str | None = None
     raw: RawData | None = None
+    row_numbers: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def splits(self) -> dict[str, Split]:

@@ -131,7 +131,8 @@ def _of_numbers(
     values: Any = features.values
     if values.shape[1] > MAX_FEATURES:
         return
-    values = np.where(np.isnan(values), np.inf, values)  # that a value is missing may tell a label, too
+    missing = np.isnan(values)
+    values = np.where(missing, np.inf, values)  # that a value is missing may tell a label, too
     few, places = [], (_Places(rare), _Places(~known))
     for feature in range(values.shape[1]):
         column = values[:, feature]
@@ -141,6 +142,17 @@ def _of_numbers(
                 few.append(feature)
                 yield from ((feature, label) for label in _by_value(codes, *places))
     ordered = np.setdiff1d(np.arange(values.shape[1]), few)
+    yield from _of_ordered(values, ordered, rare, known)
+    # A missing value may be on either side of a threshold.
+    yield from _of_ordered(
+        np.where(missing, -np.inf, values), ordered[missing[:, ordered].any(axis=0)], rare, known
+    )
+
+
+def _of_ordered(
+    values: NDArray[np.float64], ordered: NDArray[np.int64], rare: NDArray[np.bool_], known: NDArray[np.bool_]
+) -> Iterator[tuple[int, int]]:
+    """Pairs of a feature in `ordered` and a label that a threshold on it tells."""
     rng = np.random.default_rng(0)
     for label in range(rare.shape[1] if len(ordered) else 0):
         sides = (known[:, label] & rare[:, label], known[:, label] & ~rare[:, label])

@@ -46,6 +46,8 @@ class DataOptions:
         validation_file: file to validate on
         test: share of the rows to test on [default: 0.2 if there is no test file]
         validation: share of the rows to validate on [default: 0.1 for your own files and rcv1, else 0]
+        group: column whose rows of one value stay in one part, such as patient (in .npz, an array)
+        time: column to split by: the latest rows test, those before them validate (in .npz, an array)
         data_seed: seed of the splits, and of data sets that are generated
         rho: size of the largest class over the smallest in cifar10-lt and cifar100-lt
         fresh_shifts: draw new shifts of the digits of multimnist in every epoch
@@ -69,7 +71,7 @@ class DataOptions:
             "no_header",
         ),
         "your own arrays and images": ("inputs", "targets", "classes", "images", "image_size", "augment"),
-        "splits": ("test_file", "validation_file", "test", "validation", "data_seed"),
+        "splits": ("test_file", "validation_file", "test", "validation", "group", "time", "data_seed"),
         "public data sets": ("rho", "fresh_shifts", "data_dir", "download"),
     }
 
@@ -95,6 +97,8 @@ class DataOptions:
     validation_file: Path | None = None
     test: float | None = None
     validation: float | None = None
+    group: str | None = None
+    time: str | None = None
     data_seed: int = 0
     rho: float = 100.0
     fresh_shifts: bool = False

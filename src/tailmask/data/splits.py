@@ -20,7 +20,7 @@ from tailmask.data.readers.table.label_columns import labels_from_pairs
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["by_rarest_label", "fold_numbers", "stratified"]
+__all__ = ["by_rarest_label", "fold_numbers", "latest", "stratified"]
 
 ITERATIVE_ROWS, ITERATIVE_LABELS = 10**5, 10**7
 
@@ -67,6 +67,31 @@ def stratified(
             f"{number} {units} are too few to hold out a share of {share:g}: name a file, or take none"
         )
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+
+
+def latest(
+    times: NDArray[np.float64], share: float, *, groups: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows to keep and rows to hold out: the latest ones, about `share` of them.
+
+    Rows of the same time stay on one side. Rows whose group is held out are not kept either.
+
+    >>> latest(np.array([3.0, 1.0, 2.0, 3.0]), 0.25)
+    (array([1, 2]), array([0, 3]))
+    >>> latest(np.array([1.0, 2.0, 3.0]), 0.3, groups=np.array([7, 8, 7]))
+    (array([1]), array([2]))
+    """
+    moments, counts = np.unique(times, return_counts=True)
+    if len(moments) < 2:
+        raise UserError("all rows have the same time, so none are later: split them without --time")
+    later = len(times) - np.cumsum(counts)[:-1]  # rows after each moment but the last
+    held_out = times > moments[np.argmin(np.abs(later - share * len(times)))]
+    kept = ~held_out if groups is None else ~held_out & ~np.isin(groups, groups[held_out])
+    if not kept.any():
+        raise UserError(
+            "each group has rows among the latest ones, so none is left to train on: take --group or --time"
+        )
+    return np.flatnonzero(kept), np.flatnonzero(held_out)
 
 
 def fold_numbers(

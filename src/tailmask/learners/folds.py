@@ -51,6 +51,12 @@ class Folds:
         positives = (targets[self.covered] == 1).sum(0)
         return tuple(np.flatnonzero(positives < self.count).tolist())
 
+    def fewest_positives(self, targets: npt.NDArray[np.int8]) -> npt.NDArray[np.int64]:
+        """The smallest number of held-out positives of each class in any fold: (C,)."""
+        counts = [(targets[self.held_out(fold)] == 1).sum(0) for fold in range(self.count)]
+        fewest: npt.NDArray[np.int64] = np.min(counts, axis=0)
+        return fewest
+
     def digest(self) -> str:
         """A hash of the folds, to tell whether two are the same."""
         digest = hashlib.sha256(repr((self.count, self.forward)).encode())

@@ -94,7 +94,8 @@ class Run:
     def predictions(self) -> dict[str, NDArray[Any]]:
         """`test_logits` float32, `test_targets` int8, both (N, C), and `validation_…` where there is one.
 
-        `test_members` are the numbers (N, k) of what the samples share, where the data say so.
+        `test_members` are the numbers (N, k) of what the samples share, where the data say so. `train_rows`,
+        `validation_rows` and `test_rows` are rows of the user's file, counted from 1.
         """
         from tailmask.runs.array_file import read_arrays
 

@@ -46,6 +46,7 @@ def write_results(
     arrays = {f"{name}_logits": values.numpy() for name, values in logits.items()}
     arrays |= {f"{name}_targets": values.numpy() for name, values in targets.items()}
     arrays |= {f"{name}_members": s.members for name, s in splits.items() if s.members is not None}
+    arrays |= {f"{name}_rows": numbers for name, numbers in dataset.row_numbers.items()}
     write_arrays(folder / "predictions.npz", arrays)
     thresholds: Tensor | None = None
     if "validation" in logits and not dataset.single_label:

@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from tailmask._util.messages import UserError
 from tailmask.data import Encoder
-from tailmask.data.encoders.dates import read_moments
+from tailmask.data.encoders.dates import fit_date, read_moments
 from tailmask.data.encoders.table import TableEncoder, fit_table_encoder
 
 
@@ -221,3 +221,9 @@ def test_descriptions_that_are_not_whole(change: dict) -> None:
     whole = fit_table_encoder(pl.DataFrame({"x": [1, 2, 3]})).to_json()
     with pytest.raises(UserError, match="encoder of kind 'table-2' is not whole"):
         Encoder.from_json(whole | change)
+
+
+def test_times_beside_dates_do_not_hide_which_number_is_the_day():
+    dates = pl.Series("d", ["1/2/2024 10:30", "17/3/2024 11:00", "2/4/2024 09:15"] * 5)
+    column = fit_date(dates)
+    assert column.day_first

@@ -15,7 +15,7 @@ from tailmask.data.encoders.numbers import Scale, fit_scale, scaled_names
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["DateColumn", "Moments", "fit_date", "read_moments"]
+__all__ = ["DateColumn", "Moments", "days_of", "fit_date", "read_moments"]
 
 Part = Literal["year", "month", "weekday", "hour"]
 
@@ -70,6 +70,17 @@ def read_moments(series: pl.Series, *, day_first: bool) -> Moments:
     found = cells.join(parsed, on="text", how="left", nulls_equal=True, maintain_order="left")
     days, hours = (np.array(found[name].to_numpy(), dtype=np.float64) for name in ("days", "hours"))
     return Moments(days, hours, found["dates"])
+
+
+def days_of(series: pl.Series) -> NDArray[np.float64]:
+    """Dates with or without times, in text, as days since 1970 with fractions; NaN where there is no date.
+
+    >>> polars = require("polars", extra="tables")
+    >>> days_of(polars.Series(["2024-01-31T06:00", "31.1.2024", "soon"])).tolist()
+    [19753.25, 19753.0, nan]
+    """
+    moments = read_moments(series, day_first=_is_day_first(series.drop_nulls().unique()))
+    return moments.days + np.nan_to_num(moments.hours) / 24
 
 
 def _parsed(text: pl.Series, *, day_first: bool) -> Moments:
@@ -188,7 +199,7 @@ def fit_date(series: pl.Series) -> DateColumn | str | None:
 
 def _is_day_first(texts: pl.Series) -> bool:
     """Whether 1/2/2024 is in February: by what can be read, or else by the separator."""
-    read = {first: int((~_is_empty(_parsed(texts, day_first=first))).sum()) for first in (True, False)}
+    read = {first: int((~np.isnan(_parsed(texts, day_first=first).days)).sum()) for first in (True, False)}
     if read[True] != read[False]:
         return read[True] > read[False]
     return not texts.str.contains(r"^\d{1,2}/").any()  # with points and hyphens, the day is usually first

@@ -50,6 +50,8 @@ class Part:
     labels: Labels
     keys: NDArray[Any]  # the same for rows with the same features
     index: NDArray[np.int64]
+    groups: NDArray[np.int64] | None = None  # the same for rows that --group keeps together
+    times: NDArray[np.float64] | None = None  # what --time orders the rows by
 
 
 def source_record(path: Path, parts: dict[str, Part], options: DataOptions) -> dict[str, object]:
@@ -64,7 +66,7 @@ def source_record(path: Path, parts: dict[str, Part], options: DataOptions) -> d
     }
     # The first encoding has no name in the source: so earlier published results keep their digest.
     is_new = isinstance(train.rows, TableRows) and options.encoding != "standard-1"
-    digests = {part.path: _digests(part) for part in parts.values()}
+    digests = {path: _digests(part) for path, part in {part.path: part for part in parts.values()}.items()}
     return {
         "name": path.name,  # not where it is: the same file elsewhere is the same data
         "options": chosen,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from tailmask._util.messages import require
-from tailmask.data.copies import are_coarse, copy_groups, num_copies
+from tailmask.data.copies import are_coarse, copy_groups, joined_groups, num_copies
 from tailmask.data.encoders.array import ArrayRows
 from tailmask.data.readers.parts import Part
 from tailmask.data.readers.table.table_dataset import TableRows
@@ -36,12 +36,15 @@ def raw_data(parts: Mapping[str, Part]) -> RawData | None:
         Rows(
             _joined([_features(part, row_format) for part in development]),
             np.concatenate([dense_targets(part.labels.take(part.index)) for part in development]),
-            groups=_copies(np.concatenate([part.keys[part.index] for part in development])),
+            groups=_groups(development),
+            times=_taken([part.times for part in development], development),
             format=row_format,
         ),
         Rows(
             _features(parts["test"], row_format),
             dense_targets(parts["test"].labels.take(parts["test"].index)),
+            groups=_taken([parts["test"].groups], [parts["test"]]),
+            times=_taken([parts["test"].times], [parts["test"]]),
             format=row_format,
         ),
         num_train=len(parts["train"].index),
@@ -122,7 +125,21 @@ def _joined(features: Sequence[Features]) -> Features:
     return sparse.vstack([sparse.csr_array(each) for each in features], format="csr")
 
 
-def _copies(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
-    """Numbers that keep copies of a row together; None where there are none, or rows are equal by chance."""
-    groups = copy_groups(keys)
-    return groups if num_copies(groups) and not are_coarse(groups) else None
+def _taken(values: Sequence[npt.NDArray[Any] | None], parts: Sequence[Part]) -> npt.NDArray[Any] | None:
+    """The values of the rows that the parts take; None where a part has none."""
+    taken = [each[part.index] for each, part in zip(values, parts, strict=True) if each is not None]
+    return np.concatenate(taken) if len(taken) == len(parts) else None
+
+
+def _groups(parts: Sequence[Part]) -> npt.NDArray[np.int64] | None:
+    """Numbers that keep groups and copies of a row together; None where there are neither.
+
+    Copies stay apart where rows are equal by chance, and where folds go forward in time.
+    """
+    groups = _taken([part.groups for part in parts], parts)
+    if parts[0].times is not None:
+        return groups
+    copies = copy_groups(np.concatenate([part.keys[part.index] for part in parts]))
+    if not num_copies(copies) or are_coarse(copies):
+        return groups
+    return copies if groups is None else joined_groups(groups, copies)

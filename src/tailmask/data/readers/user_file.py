@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tailmask._util.messages import UserError, listing
-from tailmask.data.copies import are_coarse, copy_groups, num_copies
+from tailmask.data.copies import are_coarse, copy_groups, joined_groups, num_copies
 from tailmask.data.dataset import Dataset, Split
 from tailmask.data.options import DataOptions
 from tailmask.data.readers.parts import Part, ReadRows, source_record
 from tailmask.data.readers.raw_parts import raw_data
+from tailmask.data.readers.split_columns import split_column_notes, with_groups_and_times
 from tailmask.data.readers.table.frames import TABLES, is_table
 from tailmask.data.readers.table.label_columns import Labels, in_order
-from tailmask.data.splits import stratified
+from tailmask.data.splits import latest, stratified
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,6 +59,7 @@ def _dataset(train: Part, options: DataOptions, *, test_file: Path | None = None
     for name, other in others.items():
         if other is not None:
             parts[name] = _read_part(other, options, like=parts["train"].rows)
+    parts, read = with_groups_and_times(parts, options), sum(len(part.rows) for part in parts.values())
     # Published results on official pairs of files were made with a validation part that ignores copies.
     parts, copies = _split_off(_same_classes(parts), options, keep_copies=test_file is None)
 
@@ -65,7 +67,9 @@ def _dataset(train: Part, options: DataOptions, *, test_file: Path | None = None
     encoder = train.rows.fit(train.index, options)
     splits = {
         name: Split(
-            part.rows.encode(encoder, part.index, training=name == "train"), part.labels.take(part.index)
+            part.rows.encode(encoder, part.index, training=name == "train"),
+            part.labels.take(part.index),
+            members=part.groups[part.index, None] if name == "test" and part.groups is not None else None,
         )
         for name, part in parts.items()
     }
@@ -83,7 +87,10 @@ def _dataset(train: Part, options: DataOptions, *, test_file: Path | None = None
             *train.labels.notes,
             *train.rows.notes(encoder, train.index, train.labels),
             *_copy_notes(parts, copies),
+            *split_column_notes(parts, options, read=read),
         ),
+        unit=options.group,
+        row_numbers={name: part.index + 1 for name, part in parts.items()},
         raw=raw_data(parts),
     )
 
@@ -175,28 +182,37 @@ def _split_off(
 ) -> tuple[dict[str, Part], int]:
     """The parts with a test and, unless its share is 0, a validation part, taken from training's rows.
 
-    Copies of a row are kept in one part if `keep_copies`, unless the features are too coarse for that; how
-    many such copies there are is returned.
+    Rows of a group are kept in one part. Copies of a row are, too, if `keep_copies`, unless the features are
+    too coarse for that, or the rows are split by time; how many such copies there are is returned.
     """
     number, shares = len(parts["train"].rows), _shares(parts, options)
     if not shares:
         return parts, 0
     _check_labels(parts["train"], options)
-    groups = copy_groups(parts["train"].keys) if keep_copies else np.arange(number)
-    if are_coarse(groups):
-        groups = np.arange(number)
+    by_time = parts["train"].times is not None
+    copies = copy_groups(parts["train"].keys) if keep_copies and not by_time else np.arange(number)
+    if are_coarse(copies):
+        copies = np.arange(number)
+    chosen = parts["train"].groups
+    groups = copies if chosen is None else joined_groups(chosen, copies)
+    left = number
     for name, share in shares.items():
         train = parts["train"]
-        of_rest = share * number / len(train.index)  # shares are of all rows
-        kept, held_out = stratified(
-            train.labels.take(train.index), of_rest, options.data_seed, groups=groups[train.index]
-        )
+        of_rest = share * number / left  # shares are of all rows
+        if train.times is not None:
+            apart = None if chosen is None else groups[train.index]
+            kept, held_out = latest(train.times[train.index], of_rest, groups=apart)
+        else:
+            kept, held_out = stratified(
+                train.labels.take(train.index), of_rest, options.data_seed, groups=groups[train.index]
+            )
+        left -= len(held_out)
         parts = {
             **parts,
             "train": replace(train, index=train.index[kept]),
             name: replace(train, index=train.index[held_out]),
         }
-    return parts, num_copies(groups)
+    return parts, num_copies(copies)
 
 
 def _copy_notes(parts: Mapping[str, Part], copies: int) -> Iterator[str]:

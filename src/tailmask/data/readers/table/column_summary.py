@@ -20,6 +20,7 @@ __all__ = ["EMPTY", "ColumnUse", "column_uses"]
 
 AS_DROPPED, NOT_CHOSEN = "as --drop says", "not among --features"
 EMPTY = "all of its cells are empty"
+GROUPS, ORDERS = "it says which rows stay together (--group)", "it says which rows are later (--time)"
 
 Use = Literal["number", "boolean", "date", "category", "text", "label", "left out"]
 
@@ -38,7 +39,7 @@ class ColumnUse:
     @property
     def by_choice(self) -> bool:
         """Whether the column is left out because the user said so."""
-        return self.detail in (AS_DROPPED, NOT_CHOSEN)
+        return self.detail in (AS_DROPPED, NOT_CHOSEN, GROUPS, ORDERS)
 
 
 def column_uses(
@@ -58,6 +59,8 @@ def column_uses(
             return fitted[name]
         if name in labels:
             return "label", "", 0
+        if name in (options.group, options.time):
+            return "left out", GROUPS if name == options.group else ORDERS, 0
         if name in dropped:
             return "left out", AS_DROPPED, 0
         if options.features is not None and name not in chosen:

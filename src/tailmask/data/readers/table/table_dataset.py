@@ -180,6 +180,8 @@ def read_table(
     if options.labels is None and table_suffix(path) in SEPARATORS:
         # In a text file 01 is not 1; the other formats know what they hold.
         wanted[_tags_column(options)] = require("polars", extra="tables").String
+    if options.group is not None and table_suffix(path) in SEPARATORS:
+        wanted[options.group] = require("polars", extra="tables").String
     frame = read_frame(path, header=not options.no_header, types=wanted, text=options.text)
     return table_rows(frame, path, options, types=types)
 
@@ -191,7 +193,8 @@ def table_rows(
     required = types is None  # a second file need not have what is passed over
     dropped = matching_columns(options.drop, frame.columns, path, required=required)
     labels, label_columns = _labels(frame.drop(dropped), path, options)
-    others = [name for name in frame.columns if name not in (*label_columns, *dropped)]
+    split_by = [options.group] if options.features is not None else [options.group, options.time]
+    others = [name for name in frame.columns if name not in (*label_columns, *dropped, *split_by)]
     images = path_column(others)
     if images is not None and options.text is None and options.features is None:
         others.remove(images)
