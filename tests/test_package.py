@@ -27,7 +27,7 @@ LAYERS = [
     {"comparison", "inference"},
     {"report"},
     {"studies"},
-    {"paper"},
+    {"paper", "fitting"},
     {"cli"},
     {"__main__"},
 ]

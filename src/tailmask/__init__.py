@@ -13,17 +13,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tailmask.fitting import fit as fit
+    from tailmask.fitting import load_model as load_model
     from tailmask.masking import PartialLabelMasking as PartialLabelMasking
+    from tailmask.studies import compare as compare
 
 __version__ = "0.1.0"
 
-__all__ = ["PartialLabelMasking", "__version__"]
+__all__ = ["PartialLabelMasking", "__version__", "compare", "fit", "load_model"]
+
+_NAMES = {"PartialLabelMasking": "masking", "compare": "studies", "fit": "fitting", "load_model": "fitting"}
 
 _MODULES = (
     *(
         "calibration",
         "comparison",
         "data",
+        "fitting",
         "functional",
         "inference",
         "integrations",
@@ -36,10 +42,8 @@ _MODULES = (
 
 
 def __getattr__(name: str) -> Any:
-    if name == "PartialLabelMasking":
-        from tailmask.masking import PartialLabelMasking
-
-        return PartialLabelMasking
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"tailmask.{_NAMES[name]}"), name)
     if name in _MODULES:
         return importlib.import_module(f"tailmask.{name}")
     raise AttributeError(f"module 'tailmask' has no attribute {name!r}")

@@ -29,6 +29,10 @@ __all__ = ["COMMANDS", "app", "sentence"]
 # What each command is for: a line for `tailmask --help`, and more for its own help. The function of a command
 # has its name, in the module of the same name.
 COMMANDS = {
+    "fit": """Train the best model for your data: several methods, combined, with tuned thresholds.
+
+Methods are trained one after the other and combined. Everything is chosen by out-of-fold scores. The same
+command resumes an interrupted fit.""",
     "compare": """Find out whether PLM helps on your data: train, compare, report.
 
 Several methods are trained with several seeds and compared on the test set. Finished runs are read, and

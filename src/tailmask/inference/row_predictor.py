@@ -95,6 +95,8 @@ def load_predictor(
     device: torch.device | str = "cpu",
 ) -> Predictor | RowPredictor:
     """The predictor of whatever was trained: a run, a folder of `tailmask fit`, or an exported file."""
+    if (path / "fit.json").is_file():  # of `tailmask fit`
+        path = path / "best"
     folder = next((each for each in (path, path / "model") if is_model(each)), None)
     if folder is None:
         return Predictor.load(

@@ -201,6 +201,7 @@ def write_cross_fitted(
     }
     if dataset.test.members is not None:
         arrays["test_members"] = dataset.test.members
+    arrays |= {f"{name}_rows": numbers for name, numbers in dataset.row_numbers.items()}
     write_arrays(folder / "predictions.npz", arrays)
     softmax = config.method.loss.word.single_label
     decisions = None if dataset.single_label else decide(outputs.out_of_fold, targets, scoring)

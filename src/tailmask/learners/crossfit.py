@@ -30,9 +30,13 @@ from tailmask.learners.storage import (
     save_fitted,
 )
 
-__all__ = ["CrossFitted", "FoldModels", "crossfit"]
+__all__ = ["CrossFitted", "FoldModels", "OutOfTimeError", "crossfit"]
 
 _PLAN = "crossfit.json"
+
+
+class OutOfTimeError(UserError):
+    """The folds would not end before the deadline."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +125,7 @@ def crossfit(
         held_out = folds.held_out(number)  # none for the fit on all rows
         fit = _Fit(workdir / name, rows if name == "all" else rows.take(folds.train(number)))
         if not fit.is_finished:
+            _check_time(learner, fit.train, folds=len(names) - number, deadline=deadline)
             fit.run(
                 learner,
                 rows.take(held_out) if len(held_out) else None,
@@ -133,6 +138,16 @@ def crossfit(
     progress(1.0, "finished")
     combined = fitted[-1] if folds.forward else FoldModels(tuple(fitted))
     return CrossFitted(torch.from_numpy(logits), folds, combined)
+
+
+def _check_time(learner: Learner, rows: Rows, *, folds: int, deadline: Deadline) -> None:
+    """Raise `OutOfTimeError` where the folds that are left would take longer than the time that is left."""
+    if deadline.moment is None:
+        return
+    expected = getattr(learner, "expected_seconds", None)
+    needed = folds * expected(rows) if expected is not None else 0.0
+    if deadline.passed or needed > deadline.left:
+        raise OutOfTimeError(f"it would take about {needed:.0f} s, and {deadline.left:.0f} s are left")
 
 
 @dataclass(frozen=True)

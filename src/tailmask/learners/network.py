@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ from tailmask.learners.storage import Stored, save_fitted
 from tailmask.runs.config import RunConfig
 from tailmask.runs.model_file import ModelDescription, build_network, load_model
 from tailmask.training.engine import train
+from tailmask.training.run_parts import build_parts
+from tailmask.training.tables.table_loop import batch_loss
 
 __all__ = ["FittedNetwork", "NetworkLearner"]
 
@@ -35,6 +38,7 @@ __all__ = ["FittedNetwork", "NetworkLearner"]
 INNER_SHARE = 0.1
 
 _BATCH = 1024
+_TRIAL_STEPS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +120,20 @@ class NetworkLearner:
             progress=None if progress is None else _EpochProgress(progress, epochs),
         )
         return FittedNetwork.from_run(run.folder)
+
+    def expected_seconds(self, rows: Rows) -> float:
+        """How long a fit will take, from the time of a few steps."""
+        dataset = self._dataset(rows, seed=0)
+        parts = build_parts(dataclasses.replace(self.config, folds=1), dataset)
+        schedule = self.config.recipe.schedule
+        index = torch.arange(min(len(dataset.train), schedule.batch_size))
+        inputs, targets = dataset.train.batch(index)
+        began = time.monotonic()
+        for _ in range(_TRIAL_STEPS):
+            loss = batch_loss(parts.objective, parts.network(inputs), targets)
+            torch.autograd.grad(loss, list(parts.network.parameters()))
+        seconds = (time.monotonic() - began) / _TRIAL_STEPS
+        return seconds * schedule.epochs * -(-len(dataset.train) // schedule.batch_size)
 
     def _dataset(self, rows: Rows, *, seed: int) -> Dataset:
         """The rows as a data set: nine tenths to train on, a tenth to steer by, and nothing to test."""

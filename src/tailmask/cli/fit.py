@@ -1,0 +1,114 @@
+"""`tailmask fit`: the best model for a file, in a given time."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from tailmask.cli.data_options import DATA_DEFAULTS
+from tailmask.cli.method_help import with_method_help
+from tailmask.data import DataOptions
+
+if TYPE_CHECKING:
+    from tailmask.cli.progress_bar import RunProgress
+    from tailmask.fitting import FitResult
+
+__all__ = ["fit"]
+
+
+@with_method_help
+def fit(
+    data: str,
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
+    minutes: float | None = None,
+    methods: Sequence[str] = (),
+    folds: int | None = None,
+    seed: int = 0,
+    epochs: int | None = None,
+    recipe: str | None = None,
+    fields: Annotated[Sequence[str], Parameter(name="--set")] = (),
+    form: Annotated[Literal["text", "json"], Parameter(name="--format")] = "text",
+    options: DataOptions = DATA_DEFAULTS,
+) -> None:
+    """Train the best model for your data.
+
+    Args:
+        data: name of a data set, or path of your own file
+        out: folder of the model [default: tailmask-fit-DATA]
+        minutes: time for training; a method that would not end in time is left out [default: no limit]
+        methods: what to train and combine: METHOD_HELP [default: linear trees boost bce plm:adapt=prevalence;
+            for images bce plm plm:adapt=prevalence]
+        folds: number of folds to cross-fit [default: 5 for tables with fewer than 20,000 rows, else 1]
+        seed: seed of folds, weights and masks
+        epochs: number of epochs of the networks
+        recipe: name of a recipe for the networks, or your own .toml file [default: the recipe for the data]
+        fields: fields of the recipe, as in optimizer.lr=0.05
+        form: how to print the result
+    """
+    from tailmask.cli.progress_bar import RunProgress, notes
+    from tailmask.fitting import fit as fit_model
+
+    folder = out or Path(f"tailmask-fit-{Path(data).stem}")
+    shown: list[RunProgress] = []
+
+    def listen(method: str) -> RunProgress:
+        shown.append(RunProgress(f"{method} on {Path(data).name}"))
+        return shown[-1]
+
+    try:
+        with notes(RunProgress("fit")):
+            result = fit_model(
+                data,
+                minutes=minutes,
+                methods=methods or None,
+                out=folder,
+                options=options,
+                folds=folds,
+                recipe=recipe,
+                fields=fields,
+                epochs=epochs,
+                seed=seed,
+                listener=listen,
+            )
+    except KeyboardInterrupt:
+        for progress in shown:
+            progress.end()
+        command = shlex.join(["tailmask", *sys.argv[1:]])
+        print(f"stopped; finished methods are kept in {folder}; to resume: {command}", file=sys.stderr)
+        raise
+    if form == "json":
+        print(json.dumps(result.to_json(), ensure_ascii=False))
+    else:
+        _show(result)
+
+
+def _show(result: FitResult) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Out-of-fold scores in %, test scores in brackets", title_justify="left")
+    table.add_column("method")
+    for name in ("F1", "F1, rarest third", "mAP", "seconds"):
+        table.add_column(name, justify="right")
+    for arm in result.leaderboard:
+        own, test = arm.out_of_fold, arm.test
+        pairs = ((own.f1, test.f1), (own.f1_tail, test.f1_tail), (own.map, test.map))
+        table.add_row(arm.method, *(f"{_percent(a)} ({_percent(b)})" for a, b in pairs), f"{arm.seconds:.0f}")
+    Console().print(table)
+    for sentence in result.skipped:
+        print(f"note: {sentence}")
+    print(result.sentence())
+    print(f"Report: {result.report}")
+    print(f"Next: tailmask predict {shlex.quote(str(result.folder))} new.csv --out predictions.csv")
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}"

@@ -1,0 +1,11 @@
+"""The best model that the data allow in a given time: arms, out-of-fold scores, the ensemble.
+
+Studies of several seeds with intervals live in `studies`.
+"""
+
+from __future__ import annotations
+
+from tailmask.fitting.best_model import FitResult, fit, load_model
+from tailmask.fitting.leaderboard import ArmScores
+
+__all__ = ["ArmScores", "FitResult", "fit", "load_model"]

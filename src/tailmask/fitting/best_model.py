@@ -1,0 +1,259 @@
+"""`fit`: train the arms that the time allows, combine them, and keep the best model with its account."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from tailmask._util.files import write_json
+from tailmask._util.messages import UserError, listing
+from tailmask.data import DataOptions, load
+from tailmask.data.dataset import Dataset
+from tailmask.data.facts import DataFacts
+from tailmask.fitting.leaderboard import ArmScores, best_arm, score_arm
+from tailmask.inference import Predictor, RowPredictor, load_predictor
+from tailmask.learners.base import NEVER, Deadline
+from tailmask.learners.cross_fitted_run import make_run
+from tailmask.learners.crossfit import OutOfTimeError
+from tailmask.learners.ensemble_run import ENSEMBLE, make_ensemble
+from tailmask.methods import DEFAULT_METHODS
+from tailmask.runs import ResolvedSetting, Run, Setting
+from tailmask.runs.config import differences
+from tailmask.runs.lock import locked
+from tailmask.studies.planned_runs import PlannedRun, method_names, plan_runs
+from tailmask.training.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+__all__ = ["FIT_METHODS", "FitResult", "fit", "load_model"]
+
+# From the cheapest to the most expensive, so that a short time still gives a model.
+FIT_METHODS = ("linear", "trees", "boost", "bce", "plm:adapt=prevalence")
+
+_RECORD, _REPORT = "fit.json", "report.html"
+_FORMAT = "tailmask.fit/1"
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """What `fit` found: the best model, and how good each arm is.
+
+    >>> load_model("nowhere")
+    Traceback (most recent call last):
+    tailmask._util.messages.UserError: nowhere holds no finished fit: it has no fit.json
+    """
+
+    folder: Path
+    leaderboard: tuple[ArmScores, ...]  # the best first, by out-of-fold scores
+    skipped: tuple[str, ...]  # sentences about arms that were not trained
+    predictor: Predictor | RowPredictor
+    temporary: tempfile.TemporaryDirectory[str] | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def best(self) -> ArmScores:
+        """The arm whose model this is."""
+        return self.leaderboard[0]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the probabilities."""
+        return self.predictor.classes
+
+    @property
+    def report(self) -> Path:
+        """The page with all tables and figures."""
+        return self.folder / _REPORT
+
+    def predict_proba(self, features: Any) -> Tensor:
+        """Calibrated probabilities (N, C) of a frame or an array with the columns of training."""
+        return self.predictor.predict_proba(features)
+
+    def predict(self, features: Any) -> Tensor:
+        """Which labels are predicted (N, C), by thresholds from out-of-fold outputs."""
+        return self.predictor.predict(features)
+
+    def save(self, folder: Path | str) -> None:
+        """Copy the fit to a new folder, which `load_model` and `tailmask predict` take."""
+        if Path(folder).exists():
+            raise UserError(f"{folder} is there already: choose another folder")
+        shutil.copytree(self.folder, folder)
+
+    def sentence(self) -> str:
+        """What was chosen, and why."""
+        best = self.best
+        chosen = f"Chosen by out-of-fold scores: {best.method}"
+        others = [arm for arm in self.leaderboard[1:] if arm.method != best.method]
+        scores = f"F1 {100 * best.out_of_fold.f1:.1f}, mAP {100 * best.out_of_fold.map:.1f}"
+        if not others:
+            return f"{chosen} ({scores}), the only arm."
+        second = others[0]
+        return (
+            f"{chosen} ({scores}); next is {second.method} "
+            f"(F1 {100 * second.out_of_fold.f1:.1f}, mAP {100 * second.out_of_fold.map:.1f})."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """`best`, `arms`, `test` and `folder`; scores are shares of 1."""
+        return {
+            "best": self.best.method,
+            "arms": [arm.to_json() for arm in self.leaderboard],
+            "test": dataclasses.asdict(self.best.test),
+            "skipped": list(self.skipped),
+            "folder": str(self.folder),
+        }
+
+
+def fit(
+    data: str | Path | pl.DataFrame | pd.DataFrame,
+    labels: Sequence[str] | None = None,
+    *,
+    minutes: float | None = None,
+    methods: Sequence[str] | None = None,
+    out: Path | str | None = None,
+    options: DataOptions | None = None,
+    folds: int | None = None,
+    recipe: str | None = None,
+    fields: Sequence[str] = (),
+    epochs: int | None = None,
+    seed: int = 0,
+    listener: Callable[[str], Progress | None] | None = None,
+) -> FitResult:
+    """Train several methods, combine them, and keep the best model.
+
+    Methods are trained one after the other, the cheapest first. Everything is chosen by out-of-fold scores;
+    the test rows are only reported. A second call with the same folder resumes: finished arms are read.
+
+    Args:
+        data: Name of a data set, path of a file, or a polars or pandas frame.
+        labels: The columns that are labels; `options` may name them, too.
+        minutes: Time for training. An arm that would not end in time is not begun. None sets no limit.
+        methods: Names of methods in the order of training. By default linear, trees, boost and two networks;
+            for images three networks.
+        out: Folder of the fit. None keeps it in a temporary folder as long as the result is in use.
+        options: Choices about the data.
+        folds: Number of folds; None is 5 for tables of fewer than 20,000 rows, else 1.
+        recipe: Name of a recipe for the networks, or path of a .toml file.
+        fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
+        epochs: Number of epochs of the networks.
+        seed: Seed of folds, weights and masks.
+        listener: Called with the name of each arm; gives what shows its progress.
+    """
+    if minutes is not None and not minutes > 0:
+        raise UserError(f"--minutes must be above 0, got {minutes:g}")
+    deadline = NEVER if minutes is None else Deadline.after(60 * minutes)
+    temporary = tempfile.TemporaryDirectory(prefix="tailmask-fit-") if out is None else None
+    folder = Path(temporary.name) if temporary is not None else Path(str(out))
+    named = str(data) if isinstance(data, str | Path) else "frame"
+    setting = Setting(named, options or DataOptions(), recipe, 1.0, epochs, tuple(fields), folds=folds)
+    names = [name for name in method_names(methods or FIT_METHODS) if name != ENSEMBLE]
+    if not names:
+        raise UserError("an ensemble is made of other methods: name them, such as linear trees")
+    setting.check(names)
+    dataset = load(data, options, labels=labels)
+    facts = DataFacts.of(dataset)
+    if methods is None and dataset.raw is None:
+        names = method_names(DEFAULT_METHODS)
+    resolved = setting.resolve(facts)
+    arms = plan_runs(resolved, names, [seed], folder=folder / "runs")
+    _claim(folder, resolved, facts, seed=seed)
+    with locked(folder):
+        runs, skipped = _train(arms, dataset, deadline, listener)
+        if dataset.raw is not None:
+            combined = make_ensemble(folder / "ensemble", runs, arms[0].config, dataset)
+            runs = [*runs, combined]
+        scores = {run.config["name"]: score_arm(run) for run in runs}
+        best = best_arm(scores.values()).method
+        order = sorted(scores.values(), key=lambda arm: arm.method != best)
+        order[1:] = sorted(order[1:], key=lambda arm: -arm.out_of_fold.f1 - arm.out_of_fold.map)
+        chosen = next(run for run in runs if run.config["name"] == best)
+        if dataset.raw is not None and best != ENSEMBLE:  # an ensemble of one is that one, calibrated
+            chosen = make_ensemble(folder / "calibrated", [chosen], arms[0].config, dataset)
+        _keep(folder, chosen)
+        record = {"format": _FORMAT, "leaderboard": [arm.to_json() for arm in order], "skipped": skipped}
+        write_json(folder / _RECORD, record)
+        _write_page(folder, runs)
+    return FitResult(folder, tuple(order), tuple(skipped), load_predictor(folder / "best"), temporary)
+
+
+def load_model(folder: Path | str) -> FitResult:
+    """The result of an earlier `fit`, from its folder."""
+    folder = Path(folder)
+    path = folder / _RECORD
+    if not path.is_file():
+        raise UserError(f"{folder} holds no finished fit: it has no {_RECORD}")
+    try:
+        record = json.loads(path.read_bytes())
+        if record["format"] != _FORMAT:
+            raise ValueError(f"its format is {record['format']!r}")
+        leaderboard = tuple(ArmScores.from_json(arm) for arm in record["leaderboard"])
+        skipped = tuple(str(text) for text in record["skipped"])
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {error}; fit again") from error
+    return FitResult(folder, leaderboard, skipped, load_predictor(folder / "best"))
+
+
+def _claim(folder: Path, setting: ResolvedSetting, facts: DataFacts, *, seed: int) -> None:
+    """Write down what a folder is for, or refuse it where it is for something else."""
+    asked = json.loads(
+        json.dumps({"setting": setting.asked.identity(), "source": facts.source, "seed": seed}, default=str)
+    )
+    path = folder / "asked.json"
+    if path.is_file():
+        found = differences(json.loads(path.read_bytes()), asked)
+        if found:
+            raise UserError(
+                f"{folder} holds another fit, which differs in {listing(found, limit=3)}: choose another "
+                "folder with --out"
+            )
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} holds something else: choose another folder with --out")
+    else:
+        write_json(path, asked)
+
+
+def _train(
+    arms: Sequence[PlannedRun],
+    dataset: Dataset,
+    deadline: Deadline,
+    listener: Callable[[str], Progress | None] | None,
+) -> tuple[list[Run], list[str]]:
+    """The runs that ended in time, and a sentence about each that did not."""
+    runs: list[Run] = []
+    skipped: list[str] = []
+    for arm in arms:
+        progress = None if listener is None else listener(arm.config.name)
+        try:
+            run = make_run(arm.config, arm.folder, dataset=dataset, progress=progress, deadline=deadline)
+        except OutOfTimeError as error:
+            skipped.append(f"{arm.config.name} was left out: {error}")
+        else:
+            runs.append(run)
+    if not runs:
+        raise UserError(f"no method could be trained in time ({skipped[0]}): give it more --minutes")
+    return runs, skipped
+
+
+def _keep(folder: Path, chosen: Run) -> None:
+    """Copy the chosen run's model to `best`, which prediction reads."""
+    target, partial = folder / "best", folder / ".best.partial"
+    for each in (partial, target):
+        shutil.rmtree(each, ignore_errors=True)
+    shutil.copytree(chosen.folder, partial)
+    partial.rename(target)
+
+
+def _write_page(folder: Path, runs: Sequence[Run]) -> None:
+    from tailmask.comparison import compare_runs
+    from tailmask.report import write_report
+
+    write_report(runs, folder / _REPORT, comparison=compare_runs(runs))

@@ -1,0 +1,146 @@
+"""`fit`: what it chooses, what it leaves, and how it is resumed; on a small table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+
+import tailmask
+from tailmask._util.messages import UserError
+from tailmask.cli import main
+from tailmask.data import DataOptions
+from tailmask.fitting import fit, load_model
+from tailmask.runs import Run
+
+METHODS = ["linear:C=1", "trees:trees=10"]
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    rng = np.random.default_rng(5)
+    size, weight = rng.normal(size=(2, 150))
+    colour = rng.choice(["red", "green", "blue"], 150)
+    return pl.DataFrame(
+        {
+            "size": size,
+            "weight": np.where(rng.random(150) < 0.1, np.nan, weight),
+            "colour": colour,
+            "big": (size + 0.3 * rng.normal(size=150) > 0).astype(int),
+            "red": ((colour == "red") & (weight > -1)).astype(int),
+        }
+    ).with_columns(pl.col("weight").fill_nan(None))
+
+
+@pytest.fixture(scope="module")
+def result(frame, tmp_path_factory):
+    out = tmp_path_factory.mktemp("fit") / "model"
+    return fit(frame, labels=["big", "red"], methods=METHODS, out=out, folds=3)
+
+
+def test_the_leaderboard_has_every_arm_and_the_best_comes_first(result) -> None:
+    names = [arm.method for arm in result.leaderboard]
+    assert sorted(names) == sorted([*METHODS, "ensemble"])
+    totals = [arm.out_of_fold.f1 + arm.out_of_fold.map for arm in result.leaderboard]
+    assert totals == sorted(totals, reverse=True)
+    assert result.best is result.leaderboard[0]
+    assert result.best.test.f1 > 0.8
+    assert result.report.is_file()
+
+
+def test_the_model_predicts_frames_files_and_after_loading(result, frame, tmp_path: Path) -> None:
+    features = frame.drop("big", "red")
+    probabilities = result.predict_proba(features)
+    assert probabilities.shape == (150, 2)
+    assert result.classes == ("big", "red")
+    assert (result.predict(features)[:, 0].numpy() == frame["big"].to_numpy()).mean() > 0.8
+    loaded = load_model(result.folder)
+    assert torch.equal(loaded.predict_proba(pd.DataFrame(features.to_dict(as_series=False))), probabilities)
+    assert loaded.leaderboard == result.leaderboard
+    features.write_csv(tmp_path / "new.csv")
+    out = tmp_path / "predictions.csv"
+    assert main(["predict", str(result.folder), str(tmp_path / "new.csv"), "--out", str(out)]) == 0
+    written = pl.read_csv(out).select("big", "red").to_numpy()
+    np.testing.assert_allclose(written, probabilities.numpy(), atol=1e-9)
+
+
+def test_a_second_call_resumes_and_another_fit_is_refused(result, frame) -> None:
+    before = {run: (run / "metrics.json").stat().st_mtime_ns for run in (result.folder / "runs").iterdir()}
+    again = fit(frame, labels=["big", "red"], methods=METHODS, out=result.folder, folds=3)
+    assert again.leaderboard == result.leaderboard
+    assert before == {run: (run / "metrics.json").stat().st_mtime_ns for run in before}
+    with pytest.raises(UserError, match="another fit"):
+        fit(frame, labels=["big"], methods=METHODS, out=result.folder, folds=3)
+
+
+def test_without_a_folder_the_model_lives_as_long_as_the_result(frame, tmp_path: Path) -> None:
+    result = tailmask.fit(frame, labels=["big", "red"], methods=["linear:C=1"], folds=2)
+    result.save(tmp_path / "kept")
+    folder = result.folder
+    probabilities = result.predict_proba(frame)
+    del result
+    assert not folder.exists()
+    assert torch.equal(tailmask.load_model(tmp_path / "kept").predict_proba(frame), probabilities)
+
+
+def test_a_short_time_leaves_out_what_would_not_end(frame, tmp_path: Path) -> None:
+    methods = ["linear:C=1", "bce"]
+    result = fit(
+        frame, labels=["big", "red"], methods=methods, folds=2, out=tmp_path / "a", minutes=0.5, epochs=10**6
+    )
+    assert [arm.method for arm in result.leaderboard if arm.method == "bce"] == []
+    assert len(result.skipped) == 1
+    assert "bce" in result.skipped[0]
+    with pytest.raises(UserError, match="--minutes"):
+        fit(frame, labels=["big", "red"], methods=["bce"], folds=2, minutes=0.01, epochs=10**6)
+
+
+def test_the_command_prints_one_object(frame, tmp_path: Path, capsys) -> None:
+    frame.write_csv(tmp_path / "a.csv")
+    arguments = ["fit", str(tmp_path / "a.csv"), "--labels", "big,red", "--methods", *METHODS]
+    arguments += ["--folds", "2", "--out", str(tmp_path / "model")]
+    assert main([*arguments, "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["best"] in {arm["method"] for arm in printed["arms"]}
+    assert {"method", "f1", "f1_tail", "map", "seconds"} <= printed["arms"][0].keys()
+    assert {"f1", "f1_tail", "map"} <= printed["test"].keys()
+    assert printed["folder"] == str(tmp_path / "model")
+    assert main(arguments) == 0
+    assert "tailmask predict" in capsys.readouterr().out
+
+
+def test_images_train_networks(tmp_path: Path) -> None:
+    result = fit("digits", methods=["bce", "plm"], epochs=1, out=tmp_path / "a", options=DataOptions())
+    assert {arm.method for arm in result.leaderboard} == {"bce", "plm"}
+    assert Run(result.folder / "best").is_complete
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        ({"minutes": 0}, "minutes"),
+        ({"labels": ["big", "nothing"]}, "nothing"),
+        ({"methods": ["linaer"]}, "linear"),
+        ({"methods": ["ensemble"]}, "other methods"),
+    ],
+)
+def test_mistakes_get_a_sentence_and_leave_nothing(frame, tmp_path: Path, change, fact) -> None:
+    asked = {"labels": ["big", "red"], "methods": METHODS, "out": tmp_path / "a"} | change
+    with pytest.raises(UserError, match=fact):
+        fit(frame, **asked)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_damaged_model_is_refused(result, tmp_path: Path) -> None:
+    result.save(tmp_path / "copy")
+    arrays = next((tmp_path / "copy" / "best" / "model").rglob("arrays.safetensors"))
+    content = bytearray(arrays.read_bytes())
+    content[-1] ^= 1
+    arrays.write_bytes(bytes(content))
+    with pytest.raises(UserError, match="damaged"):
+        load_model(tmp_path / "copy")
