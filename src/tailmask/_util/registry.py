@@ -33,8 +33,8 @@ from typing import Any, Literal, TypeVar
 
 __all__ = ["KINDS", "DeclaredOption", "Option", "Word", "find_words", "word"]
 
-Kind = Literal["masking", "learner", "loss", "weighting", "sampling", "deferral"]
-KINDS: tuple[Kind, ...] = typing.get_args(Kind)  # in the order of a method's name
+WordKind = Literal["masking", "learner", "loss", "weighting", "sampling", "deferral"]
+KINDS: tuple[WordKind, ...] = typing.get_args(WordKind)  # in the order of a method's name
 
 _FOLDERS = ("methods", "losses", "sampling", "learners")
 
@@ -104,7 +104,7 @@ class Word:
     """
 
     name: str
-    kind: Kind
+    kind: WordKind
     summary: str
     module: str
     attribute: str
@@ -152,7 +152,7 @@ class Word:
 def word(
     name: str,
     *,
-    kind: Kind,
+    kind: WordKind,
     summary: str,
     implies: str | None = None,
     single_label: bool = False,

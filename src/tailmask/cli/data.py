@@ -57,9 +57,9 @@ def data(
         width = max(map(len, NAMED))
         print("\n".join(f"{name:<{width}}  {named.help}" for name, named in NAMED.items()))
         return
-    from tailmask.data.advice import advice
     from tailmask.data.class_statistics import summaries
     from tailmask.data.notes import data_notes
+    from tailmask.data.rare_label_advice import advice
 
     dataset = load(name_or_path, options)
     statistics = summaries(dataset)

@@ -13,9 +13,9 @@ from tailmask._util.exact_buffers import ExactBuffers
 from tailmask._util.reduction import Reduction
 from tailmask.masking import kernels, notices, ratios
 from tailmask.masking.counting import check_counts, count_classes, stack_counts
+from tailmask.masking.criterion_options import Gap, InitialRatio, Options, StatisticsSource, check_loss
 from tailmask.masking.histograms import OutputHistograms, check_state
-from tailmask.masking.labels import Batch, raise_faults, read
-from tailmask.masking.options import Gap, InitialRatio, Options, Statistics, check_loss
+from tailmask.masking.labels import LabelBatch, raise_faults, read
 from tailmask.masking.ratios import RatioUpdate
 from tailmask.masking.reducing import Loss, reduced_loss, sample_column
 from tailmask.masking.schedule import Schedule
@@ -89,7 +89,7 @@ class PartialLabelMasking(ExactBuffers):
         warmup: int | None = None,
         epochs: int | None = None,
         classes: Sequence[str] | None = None,
-        statistics: Statistics | None = None,
+        statistics: StatisticsSource | None = None,
         expected: bool = False,
         reduction: Reduction = "mean",
         generator: torch.Generator | None = None,
@@ -346,7 +346,7 @@ class PartialLabelMasking(ExactBuffers):
             f"num_bins={self.num_bins}, expected={self.options.expected}, reduction={self.reduction}"
         )
 
-    def _read(self, logits: Tensor, targets: Tensor, *, guard: bool = True) -> Batch:
+    def _read(self, logits: Tensor, targets: Tensor, *, guard: bool = True) -> LabelBatch:
         self._follow(logits.device)
         batch = read(logits, targets, num_classes=self.num_classes, guard=guard)
         if self.options.validate and batch.faults is not None:
@@ -359,7 +359,7 @@ class PartialLabelMasking(ExactBuffers):
             with torch.inference_mode(False):  # which would make buffers that no step can change
                 self.to(device)
 
-    def _label_weight(self, batch: Batch) -> Tensor:
+    def _label_weight(self, batch: LabelBatch) -> Tensor:
         """What each label's loss is multiplied with (N, C): its mask g, or its keep probability."""
         targets, expected = batch.targets, self.options.expected
         if batch.known is None and not expected and self._is_fast(batch.logits):
@@ -367,7 +367,7 @@ class PartialLabelMasking(ExactBuffers):
         keep = functional.label_keep(self.keep.to(targets.dtype), targets)
         return keep if expected else functional.draw(keep, self.generator)
 
-    def _is_fused(self, batch: Batch) -> bool:
+    def _is_fused(self, batch: LabelBatch) -> bool:
         """Whether one kernel can do it all: plain labels, cross-entropy, a drawn mask and a reduced loss."""
         return (
             batch.known is None
@@ -379,7 +379,7 @@ class PartialLabelMasking(ExactBuffers):
             and not self._masks_nothing()
         )
 
-    def _fused_loss(self, batch: Batch, *, num_samples: int) -> Tensor:
+    def _fused_loss(self, batch: LabelBatch, *, num_samples: int) -> Tensor:
         divisor = {"mean": batch.logits.numel(), "batchmean": num_samples, "sum": 1}[self.reduction]
         return kernels.masked_cross_entropy(
             batch.logits,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tailmask._util.messages import warn
-from tailmask.masking.options import Options
+from tailmask.masking.criterion_options import Options
 from tailmask.masking.ratios import has_both_labels
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from tailmask import functional
-from tailmask.masking.options import Options
+from tailmask.masking.criterion_options import Options
 
 __all__ = ["RatioUpdate", "class_ratio", "clip", "gaps", "has_both_labels", "initial_ratio", "keep"]
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tailmask._util.reduction import Reduction
-from tailmask.masking.labels import Batch
+from tailmask.masking.labels import LabelBatch
 
 __all__ = ["Loss", "reduced_loss", "sample_column"]
 
@@ -17,13 +17,13 @@ Loss = Callable[[Tensor, Tensor], Tensor]  # logits, targets → one value a lab
 
 
 def reduced_loss(
-    loss: Loss | None, batch: Batch, weight: Tensor | None, *, reduction: Reduction, shape: torch.Size
+    loss: Loss | None, batch: LabelBatch, weight: Tensor | None, *, reduction: Reduction, shape: torch.Size
 ) -> Tensor:
     """Loss of a batch's known labels, each times its weight; `shape` is that of the logits as given.
 
     None is binary cross-entropy.
 
-    >>> batch = Batch(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]), torch.tensor([[True, False]]), None)
+    >>> batch = LabelBatch(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]), torch.tensor([[True, False]]), None)
     >>> reduced_loss(None, batch, None, reduction="mean", shape=torch.Size([1, 2]))
     tensor(0.6931)
     """
@@ -55,7 +55,7 @@ def sample_column(sample_weight: Tensor, shape: torch.Size) -> Tensor:
     return sample_weight.to(torch.float32).repeat_interleave(shape[2:].numel()).unsqueeze(1)
 
 
-def _losses(loss: Loss | None, batch: Batch, weight: Tensor | None, *, reduction: str) -> Tensor:
+def _losses(loss: Loss | None, batch: LabelBatch, weight: Tensor | None, *, reduction: str) -> Tensor:
     if loss is None:
         return F.binary_cross_entropy_with_logits(
             batch.logits, batch.targets, weight=weight, reduction=reduction

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from tailmask._util.messages import listing, nearest
-from tailmask.integrations.tabular.estimator_labels import Labels
+from tailmask.integrations.tabular.estimator_labels import EstimatorLabels
 from tailmask.losses import ElementwiseLoss
 from tailmask.methods import Part, find_words, parse
 
@@ -75,7 +75,7 @@ def is_tuned(thresholds: Any) -> bool:
     return isinstance(thresholds, str) and thresholds == "tuned"
 
 
-def check_options(options: Mapping[str, Any], labels: Labels) -> None:
+def check_options(options: Mapping[str, Any], labels: EstimatorLabels) -> None:
     """Raise a ValueError where the parameters of the estimator make no sense, or not with these labels."""
     loss, thresholds, decay = options["loss"], options["thresholds"], options["weight_decay"]
     if isinstance(loss, str):
