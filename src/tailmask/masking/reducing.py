@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from tailmask._util.reduction import Reduction
 from tailmask.masking.labels import LabelBatch
 
-__all__ = ["Loss", "reduced_loss", "sample_column"]
+__all__ = ["Loss", "reduced_loss", "sample_column", "takes_prior_shift"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # logits, targets → one value a label
 
@@ -53,6 +53,19 @@ def sample_column(sample_weight: Tensor, shape: torch.Size) -> Tensor:
     if sample_weight.shape != shape[:1]:
         raise ValueError(f"sample_weight must have shape ({shape[0]},), got {tuple(sample_weight.shape)}")
     return sample_weight.to(torch.float32).repeat_interleave(shape[2:].numel()).unsqueeze(1)
+
+
+def takes_prior_shift(loss: Loss | None) -> bool:
+    """Whether a shift of its outputs undoes a ratio: cross-entropy that weighs both labels alike does so.
+
+    >>> takes_prior_shift(None), takes_prior_shift(nn.BCEWithLogitsLoss(pos_weight=torch.tensor([2.0])))
+    (True, False)
+    """
+    return (
+        loss is None
+        or (isinstance(loss, nn.BCEWithLogitsLoss) and loss.pos_weight is None)
+        or bool(getattr(loss, "supports_prior_shift", False))
+    )
 
 
 def _losses(loss: Loss | None, batch: LabelBatch, weight: Tensor | None, *, reduction: str) -> Tensor:
