@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tailmask import __version__, cli
+from tailmask import __version__
 from tailmask._util.messages import UserError
 from tailmask.cli import main
 from tailmask.cli.app import COMMANDS
@@ -21,7 +21,7 @@ def command(monkeypatch: pytest.MonkeyPatch):
     """Replaces what a command does, so that what becomes of its errors can be seen."""
 
     def replace(function) -> int:
-        monkeypatch.setattr(cli, "_run", lambda arguments: function())
+        monkeypatch.setattr("tailmask.cli.app.app", lambda arguments: function())
         return main(["data"])
 
     return replace

@@ -221,7 +221,7 @@ def _words_of(path: Path, *, module: str) -> Iterator[Word]:
 
 @functools.cache
 def _options(builder: Callable[..., Any]) -> dict[str, DeclaredOption]:
-    function = builder.__init__ if isinstance(builder, type) else builder  # type: ignore[misc]
+    function = builder.__init__ if isinstance(builder, type) else builder  # type: ignore[misc]  # __init__ of a class, not of an instance
     defaults = inspect.signature(builder).parameters
     found = {}
     for name, hint in typing.get_type_hints(function, include_extras=True).items():
@@ -234,7 +234,7 @@ def _options(builder: Callable[..., Any]) -> dict[str, DeclaredOption]:
 
 @functools.cache
 def _parameters(builder: Callable[..., Any]) -> frozenset[str]:
-    function = builder.__init__ if isinstance(builder, type) else builder  # type: ignore[misc]
+    function = builder.__init__ if isinstance(builder, type) else builder  # type: ignore[misc]  # __init__ of a class, not of an instance
     names: set[str] = set()
     for name, hint in typing.get_type_hints(function).items():
         if typing.get_origin(hint) is typing.Unpack:

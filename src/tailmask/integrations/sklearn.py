@@ -38,7 +38,7 @@ __all__ = ["PLMClassifier"]
 _USUAL_EPOCHS = 60
 
 
-class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Multi-layer perceptron trained with Partial Label Masking, for imbalanced classes.
 
     For multi-label targets (a column of 0 and 1 for each of several labels, −1 or NaN where unknown) and for

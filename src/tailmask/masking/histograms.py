@@ -81,7 +81,7 @@ class OutputHistograms(nn.Module):
             )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch's own
         self.counts, self.faults = fn(self.counts), fn(self.faults)
         return self
 
