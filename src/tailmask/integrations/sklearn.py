@@ -19,7 +19,7 @@ from tailmask.integrations.tabular.estimator_options import (
     is_tuned,
     needs_counts,
 )
-from tailmask.integrations.tabular.network import Perceptron
+from tailmask.integrations.tabular.perceptron import Perceptron
 from tailmask.integrations.tabular.training import Training, TrainingRows, as_counts
 from tailmask.masking import PartialLabelMasking
 

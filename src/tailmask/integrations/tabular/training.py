@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tailmask._util.label_values import as_tensor
 from tailmask.integrations.tabular.holdout import hold_out
-from tailmask.integrations.tabular.network import Perceptron, take_rows
+from tailmask.integrations.tabular.perceptron import Perceptron, take_rows
 from tailmask.masking import PartialLabelMasking
 from tailmask.metrics import average_precision, confusion
 from tailmask.training.tables.optimizers import Optimizer
