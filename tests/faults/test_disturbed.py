@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.processes import run_process, start_process, train_digits
+from faults.processes import train_digits
+from forked import run_process, start_process
 from tailmask.runs import Run
 from training.tiny import same_bytes
 

@@ -9,7 +9,7 @@ import pytest
 from faults.fuzz import fuzz
 from faults.readers import READERS
 
-TRIES, MANY_TRIES = 60, 7000  # of each of 15 readers
+TRIES, MANY_TRIES = 60, 6700  # of each of 15 readers
 
 
 @pytest.mark.parametrize("name", READERS)

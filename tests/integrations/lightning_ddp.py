@@ -1,4 +1,4 @@
-"""Run with torchrun by test_lightning.py: two processes train, and go on from the middle of an epoch."""
+"""Run as two ranks by test_lightning.py: two processes train, and go on from the middle of an epoch."""
 
 import json
 import os

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import runpy
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -24,6 +23,7 @@ from small_fits import (
     train_plainly,
 )
 
+from forked import run_ranks
 from tailmask.integrations.lightning import PLMCallback
 
 pytestmark = [
@@ -248,8 +248,7 @@ def test_statistics_are_of_training_or_validation():
 
 def test_two_processes_resume_in_the_middle_of_an_epoch(tmp_path):
     script = Path(__file__).with_name("lightning_ddp.py")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    subprocess.run([*torchrun, script, tmp_path], check=True, capture_output=True, timeout=240)
+    run_ranks(script, tmp_path, tmp_path)
     results = json.loads((tmp_path / "results.json").read_text())
     _, criterion = train_plainly(expected=True)
     assert results["expected"]["whole"] == pytest.approx(criterion.target_ratio.tolist(), rel=1e-5)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from accelerate.data_loader import prepare_data_loader
 from small_trainers import NUM_CLASSES, Network, make_criterion, make_data
 from torch.utils.data import DataLoader, SubsetRandomSampler
 
+from forked import run_ranks
 from tailmask.integrations.padding import loss_of_all, num_own_samples
 
 
@@ -84,8 +83,7 @@ def test_repeated_samples_stay_in_the_loss(reduction, num_own):
 @pytest.mark.parametrize("statistics", ["training", "validation"])
 def test_two_processes_have_the_counts_of_one(tmp_path, statistics):
     script = Path(__file__).with_name("transformers_padding_ddp.py")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    subprocess.run([*torchrun, script, tmp_path, statistics], check=True, capture_output=True, timeout=240)
+    run_ranks(script, tmp_path, tmp_path, statistics)
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["counts"] == [result["num_samples"] * NUM_CLASSES] * 3
     # The network does not learn, so one process sees the same outputs.

@@ -7,14 +7,14 @@ import pytest
 import torch
 from small_estimator import make_data, quick
 
-from tailmask.integrations.tabular.training import Rows
+from tailmask.integrations.tabular.training import TrainingRows
 
 
 def test_light_rows_of_a_rare_class_stay_among_those_held_out():
     X, Y = make_data(400)
     Y = np.stack([Y[:, 0], np.arange(400) % 50 == 0], axis=1).astype(int)
     weights = np.where(Y[:, 1] == 1, 1.0, 5.0)
-    held = Rows(X, torch.from_numpy(Y), None).weighted(weights).split(0.3, torch.Generator())[1]
+    held = TrainingRows(X, torch.from_numpy(Y), None).weighted(weights).split(0.3, torch.Generator())[1]
     assert held.targets[:, 1].sum() == held.repeated().targets[:, 1].sum() == 2
 
 

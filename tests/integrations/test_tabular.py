@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tailmask.integrations.tabular.holdout import hold_out
-from tailmask.integrations.tabular.network import Perceptron
+from tailmask.integrations.tabular.perceptron import Perceptron
 
 
 def test_weights_start_as_those_of_a_linear_layer():
@@ -21,7 +21,7 @@ def test_weights_start_as_those_of_a_linear_layer():
 
 
 def test_predictions_are_the_forward_pass_in_blocks(monkeypatch):
-    monkeypatch.setattr("tailmask.integrations.tabular.network._BLOCK", 4)
+    monkeypatch.setattr("tailmask.integrations.tabular.perceptron.BLOCK", 4)
     network = Perceptron([3, 6, 2], torch.Generator().manual_seed(0))
     features = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
     torch.testing.assert_close(network.predict(features).float(), network(torch.from_numpy(features)))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from small_trainers import NUM_CLASSES, Network, make_criterion, make_data, make
 from torch.utils.data import IterableDataset
 from transformers import Trainer
 
+from forked import run_ranks
 from tailmask import PartialLabelMasking
 from tailmask.integrations.resume import ResumableState
 from tailmask.integrations.transformers import PLMTrainerCallback, plm_loss
@@ -236,8 +235,7 @@ def test_the_criterion_belongs_to_the_best_model(tmp_path):
 
 def test_every_process_goes_back_to_the_ratios_of_the_best_model(tmp_path):
     script = Path(__file__).with_name("transformers_ddp.py")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    subprocess.run([*torchrun, script, tmp_path], check=True, capture_output=True, timeout=240)
+    run_ranks(script, tmp_path, tmp_path)
     first, second = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
     assert first == second
     assert first["steps"] == int(load_file(Path(first["best"]) / "plm.safetensors")["num_steps"]) < 3

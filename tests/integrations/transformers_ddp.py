@@ -1,4 +1,4 @@
-"""Run with torchrun by test_transformers.py: two processes train, and go back to the best model's ratios."""
+"""Run as two ranks by test_transformers.py: two processes train, and go back to the best model's ratios."""
 
 import json
 import os

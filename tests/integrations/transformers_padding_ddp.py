@@ -1,4 +1,4 @@
-"""Run with torchrun by test_repeated_samples.py: two processes, and samples that fill no batch of both."""
+"""Run as two ranks by test_repeated_samples.py: two processes, and samples that fill no batch of both."""
 
 import json
 import os

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from tailmask.data.rows import Rows
-from tailmask.learners.crossfit import CrossFitted, crossfit
+from tailmask.learners.cross_fitting import CrossFitted, crossfit
 from tailmask.learners.ensemble import fit_combination, fit_ensemble, score
 from tailmask.learners.folds import make_folds
 from tailmask.learners.matrix_learners import ForestLearner, LinearLearner

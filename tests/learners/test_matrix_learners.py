@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 from tailmask._util.messages import UserError
 from tailmask.data.rows import Rows
 from tailmask.learners.base import Deadline
-from tailmask.learners.crossfit import FoldModels
+from tailmask.learners.cross_fitting import FoldModels
 from tailmask.learners.ensemble import Combination, Ensemble
 from tailmask.learners.matrix_learners import BoostLearner, ForestLearner, LinearLearner
 from tailmask.learners.row_encoders import encoder_from_json, fit_encoder

@@ -1,4 +1,4 @@
-"""Three epochs of PLM on given logits, as one process or as a rank of a gloo group under torchrun."""
+"""Three epochs of PLM on given logits, as one process or as a rank of a gloo group."""
 
 from __future__ import annotations
 

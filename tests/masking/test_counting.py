@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from tailmask import PartialLabelMasking
 from tailmask.masking import count_classes
-from tailmask.sampling.members import read_members
+from tailmask.sampling.class_members import read_members
 
 TARGETS = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 0, -1], [0, 0, 1]])
 COUNTS = torch.tensor([[1, 3, 2], [3, 1, 1]])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
+import ddp_worker
 import pytest
 import torch
 
+from forked import run_ranks
 from second_device import second_device
 from tailmask import PartialLabelMasking
 
@@ -54,26 +54,12 @@ class TestProcessGroup:
         assert criterion.step().target_ratio.device == torch.device("cpu")
 
 
-WORKER = Path(__file__).with_name("ddp_worker.py")
-
-
 def test_two_ranks_give_one_process_s_ratios(tmp_path):
     """Given the same logits and targets, also when DDP wraps the loss as a submodule of the model."""
     out = tmp_path / "ratios.pt"
-    single = subprocess.run([sys.executable, WORKER, out], capture_output=True, text=True)
-    assert single.returncode == 0, single.stderr
+    ddp_worker.main(str(out))
     expected = torch.load(out, weights_only=True)
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        WORKER,
-        out,
-    ]
-    ranks = subprocess.run(command, capture_output=True, text=True)
-    assert ranks.returncode == 0, ranks.stderr
+    run_ranks(Path(ddp_worker.__file__), tmp_path, out)
     result = torch.load(out, weights_only=True)
     assert len(expected) == len(result) == 3
     for one, two in zip(expected, result, strict=True):

@@ -15,7 +15,7 @@ from paper_methods import PAPER_METHODS
 from tailmask import PartialLabelMasking
 from tailmask._util.messages import UserError
 from tailmask._util.registry import KINDS
-from tailmask.methods import Method, Part, find_words, parse
+from tailmask.methods import Method, MethodPart, find_words, parse
 
 LOSSES = [word for word in find_words().values() if word.kind == "loss"]
 
@@ -44,9 +44,9 @@ def values(option):
 
 
 @st.composite
-def parts(draw, word) -> Part:
+def parts(draw, word) -> MethodPart:
     chosen = {name: draw(st.none() | values(option)) for name, option in word.options.items()}
-    return Part(word).with_options(**chosen)
+    return MethodPart(word).with_options(**chosen)
 
 
 @st.composite
@@ -56,17 +56,17 @@ def methods(draw) -> Method:
     masking, learner = names["masking"], names["learner"]
     if learner is not None:
         kept = {} if masking is None or "plm" in learner.not_with else {"masking": draw(parts(masking))}
-        return Method(loss=Part(find_words()["bce"]), learner=draw(parts(learner)), **kept)
+        return Method(loss=MethodPart(find_words()["bce"]), learner=draw(parts(learner)), **kept)
     names["loss"] = draw(
         st.sampled_from([word for word in LOSSES if not (masking and masking.name in word.not_with)])
     )
     chosen = {kind: draw(parts(word)) for kind, word in names.items() if word is not None}
     if masking and chosen["loss"].get("pos_power"):
-        chosen["loss"] = Part(names["loss"])
+        chosen["loss"] = MethodPart(names["loss"])
     if chosen["loss"].word.single_label and "weighting" in chosen:
         chosen["weighting"] = chosen["weighting"].with_options(per_sample=None)
     if "deferral" in chosen:
-        chosen.setdefault("weighting", Part(find_words()["cb"]))
+        chosen.setdefault("weighting", MethodPart(find_words()["cb"]))
     return Method(**chosen)
 
 

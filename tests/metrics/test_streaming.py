@@ -3,12 +3,13 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-import textwrap
+from pathlib import Path
 
 import pytest
 import torch
 from metric_cases import random_case
 
+from forked import run_ranks
 from tailmask.metrics import StreamingMetrics, evaluate
 
 COUNTS = torch.tensor([50, 5, 900, 20, 20, 7, 300])
@@ -47,28 +48,7 @@ def test_rarest_classes_need_training_counts():
 
 
 def test_ranks_add_up(tmp_path):
-    script = tmp_path / "ranks.py"
-    script.write_text(
-        textwrap.dedent(f"""
-        import sys
-        import torch
-        import torch.distributed as dist
-        sys.path.insert(0, {str(__file__).rpartition("/")[0]!r})
-        from metric_cases import random_case
-        from tailmask.metrics import StreamingMetrics, evaluate
-
-        rank = int(sys.argv[1])
-        dist.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
-        scores, targets = random_case(2, num_samples=41)
-        metric = StreamingMetrics(7)
-        metric.update(scores[rank::2], targets[rank::2])
-        found, expected = metric.compute(), evaluate(scores, targets).summary
-        assert all(abs(float(value) - expected[name]) < 1e-6 for name, value in found.items()), found
-        dist.destroy_process_group()
-        """)
-    )
-    processes = [subprocess.Popen([sys.executable, str(script), str(rank)]) for rank in range(2)]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    run_ranks(Path(__file__).with_name("streaming_ranks.py"), tmp_path)
 
 
 def test_torchmetrics_is_imported_only_when_needed():
@@ -80,7 +60,7 @@ def test_unknown_names_are_attribute_errors():
     import tailmask.metrics
 
     with pytest.raises(AttributeError, match="nonsense"):
-        tailmask.metrics.nonsense  # noqa: B018
+        tailmask.metrics.nonsense  # noqa: B018 (the look-up is what is tested)
 
 
 def test_outputs_of_a_training_that_diverged_are_refused():

@@ -15,7 +15,7 @@ from tailmask._util.messages import UserError
 from tailmask.data import load
 from tailmask.paper import Request, plan_reproduction
 from tailmask.paper.published_numbers import load_paper, paper_rows
-from tailmask.paper.request import Part
+from tailmask.paper.request import Arm
 from tailmask.paper.runs_of_result import RunRecords
 from tailmask.report.result_markdown import render_markdown, rows_of
 from tailmask.training.engine import describe
@@ -75,8 +75,8 @@ def test_runs_on_users_images_are_found(tmp_path):
     path = run.folder / "run.json"
     record = json.loads(path.read_text()) | describe(run.config, load(run.setting.data), world_size=1)
     path.write_text(json.dumps(record))
-    part = Part(run.setting, "bce")
-    assert [found.folder for found in RunRecords(tmp_path / "runs").find(part)] == [run.folder]
+    arm = Arm(run.setting, "bce")
+    assert [found.folder for found in RunRecords(tmp_path / "runs").find(arm)] == [run.folder]
 
 
 def test_a_result_of_another_setting_is_not_overwritten(make, tmp_path):

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from fake_pool import CLASSES
 
-from tailmask import report
+from tailmask import comparison, report
 from tailmask._util.messages import UserError
 from tailmask._util.result_formats import STUDY
 from tailmask.data import DataOptions
 from tailmask.runs import Setting
 from tailmask.runs.lock import locked
 from tailmask.studies import compare, plan_comparison
-from tailmask.studies import study as study_module
 
 
 def test_the_study_holds_tables_figures_and_files(pool, tmp_path):
@@ -170,14 +169,14 @@ def test_a_recipe_that_has_changed_does_not_shrink_the_study(pool, tmp_path):
 
 
 def test_nobody_else_writes_the_study_while_it_is_compared(pool, tmp_path, monkeypatch):
-    folder, analyse = tmp_path / "study", study_module._compare
+    folder, analyse = tmp_path / "study", comparison.compare_runs
 
-    def meanwhile(*given):
+    def meanwhile(*given, **options):
         with pytest.raises(UserError, match="another process"), locked(folder):
             pass
-        return analyse(*given)
+        return analyse(*given, **options)
 
-    monkeypatch.setattr(study_module, "_compare", meanwhile)
+    monkeypatch.setattr(comparison, "compare_runs", meanwhile)
     compare(methods=["bce", "plm"], seeds=1, out=folder)
     with locked(folder):
         pass

@@ -14,6 +14,7 @@ import pytest
 import torch
 from tiny import Interrupter, replaced, same_bytes, tiny_config, tiny_dataset
 
+from forked import ensure_server
 from tailmask._util.messages import UserError
 from tailmask.data.dataset import Split
 from tailmask.runs import Run
@@ -26,6 +27,12 @@ from tailmask.training.with_lightning.launch_processes import _free_port
 METHOD = "plm:rate=0.5,expected=true"
 HELD_OUT = "plm:adapt=prevalence,rate=0.5,warmup=0,expected=true+asl"  # moved by the validation split
 FIELDS = ["model.dropout=0", "model.hidden=[16]"]
+
+
+@pytest.fixture(autouse=True)
+def _server() -> None:
+    """Ranks are forked from the server of all tests, which has imported Lightning."""
+    ensure_server()
 
 
 def config(method: str = METHOD, epochs: int = 2, *, fields: Sequence[str] = ()):

@@ -67,7 +67,7 @@ def test_gradients_in_another_layout_are_read_by_their_values() -> None:
 
 @pytest.mark.parametrize("block", [1, 2**10, 2**24])
 def test_batches_are_the_rows_in_order_however_they_are_gathered(monkeypatch, block: int) -> None:
-    monkeypatch.setattr("tailmask.training.tables.table_loop._BLOCK_BYTES", block)
+    monkeypatch.setattr("tailmask.training.tables.table_loop.BLOCK_BYTES", block)
     split = Split(torch.arange(46.0).view(23, 2), torch.ones(23, 1, dtype=torch.int8))
     order = torch.randperm(23, generator=torch.Generator().manual_seed(0))
     made = [inputs for inputs, _ in batches(table_run._Rows(split), order, 5)]
@@ -168,7 +168,7 @@ def stop(dataset, folder: Path, epoch: int) -> None:
 def test_a_large_state_is_not_copied_and_resumes_from_its_checkpoint(
     finished: Run, dataset, tmp_path, monkeypatch, seconds: float, done: int
 ) -> None:
-    monkeypatch.setattr(table_run, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(table_run, "KEPT_BYTES", 0)
     monkeypatch.setattr(Checkpoints, "SECONDS_BETWEEN", seconds)
     stop(dataset, tmp_path / "run", epoch=4)
     found = find_checkpoint(tmp_path / "run")

@@ -121,10 +121,15 @@ def require(module: str, *, extra: str) -> ModuleType:
     >>> require("json", extra="cli").dumps([1])
     '[1]'
     """
+    package = module.partition(".")[0]
     try:
         return importlib.import_module(module)
+    except OSError as error:  # LightGBM is linked with libgomp, which small images of Linux lack
+        raise UserError(
+            f"the package {package!r} cannot be loaded ({error}): install the library that it names, such as "
+            "libgomp1 with apt"
+        ) from None
     except ModuleNotFoundError as error:
-        package = module.partition(".")[0]
         if error.name is not None and error.name.partition(".")[0] != package:
             raise
         raise UserError(

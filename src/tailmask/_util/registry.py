@@ -33,8 +33,8 @@ from typing import Any, Literal, TypeVar
 
 __all__ = ["KINDS", "DeclaredOption", "Option", "Word", "find_words", "word"]
 
-Kind = Literal["masking", "learner", "loss", "weighting", "sampling", "deferral"]
-KINDS: tuple[Kind, ...] = typing.get_args(Kind)  # in the order of a method's name
+WordKind = Literal["masking", "learner", "loss", "weighting", "sampling", "deferral"]
+KINDS: tuple[WordKind, ...] = typing.get_args(WordKind)  # in the order of a method's name
 
 _FOLDERS = ("methods", "losses", "sampling", "learners")
 
@@ -104,7 +104,7 @@ class Word:
     """
 
     name: str
-    kind: Kind
+    kind: WordKind
     summary: str
     module: str
     attribute: str
@@ -152,7 +152,7 @@ class Word:
 def word(
     name: str,
     *,
-    kind: Kind,
+    kind: WordKind,
     summary: str,
     implies: str | None = None,
     single_label: bool = False,
@@ -221,7 +221,7 @@ def _words_of(path: Path, *, module: str) -> Iterator[Word]:
 
 @functools.cache
 def _options(builder: Callable[..., Any]) -> dict[str, DeclaredOption]:
-    function = builder.__init__ if isinstance(builder, type) else builder  # type: ignore[misc]
+    function = builder.__init__ if isinstance(builder, type) else builder  # type: ignore[misc]  # __init__ of a class, not of an instance
     defaults = inspect.signature(builder).parameters
     found = {}
     for name, hint in typing.get_type_hints(function, include_extras=True).items():
@@ -234,7 +234,7 @@ def _options(builder: Callable[..., Any]) -> dict[str, DeclaredOption]:
 
 @functools.cache
 def _parameters(builder: Callable[..., Any]) -> frozenset[str]:
-    function = builder.__init__ if isinstance(builder, type) else builder  # type: ignore[misc]
+    function = builder.__init__ if isinstance(builder, type) else builder  # type: ignore[misc]  # __init__ of a class, not of an instance
     names: set[str] = set()
     for name, hint in typing.get_type_hints(function).items():
         if typing.get_origin(hint) is typing.Unpack:

@@ -14,7 +14,6 @@ from cyclopts import Parameter
 from tailmask._util.messages import UserError, listing, one_line, printable, require
 from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.data import NAMED, DataOptions, load
-from tailmask.report.result_terminal import open_console
 
 if TYPE_CHECKING:
     from tailmask.data import Dataset
@@ -57,9 +56,9 @@ def data(
         width = max(map(len, NAMED))
         print("\n".join(f"{name:<{width}}  {named.help}" for name, named in NAMED.items()))
         return
-    from tailmask.data.advice import advice
     from tailmask.data.class_statistics import summaries
     from tailmask.data.notes import data_notes
+    from tailmask.data.rare_label_advice import advice
 
     dataset = load(name_or_path, options)
     statistics = summaries(dataset)
@@ -124,6 +123,8 @@ def _print_json(
 def _print_tables(
     dataset: Dataset, statistics: Mapping[str, Statistics], notes: list[str], advices: list[str]
 ) -> None:
+    from tailmask.report.result_terminal import open_console
+
     console = open_console()
     kind = "one label per sample" if dataset.single_label else "any number of labels per sample"
     shape = "×".join(map(str, dataset.shape))

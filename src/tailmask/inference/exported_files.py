@@ -87,7 +87,7 @@ _DYNAMIC_BATCH = {"inputs": {0: torch.export.Dim("batch")}}
 
 
 def _write_program(predictor: Predictor, target: Path, save: _Save) -> Exported:
-    classifier: Classifier = predictor.classifier.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    classifier: Classifier = predictor.classifier.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's types lack memory_format alone
     shape = predictor.description.shape
     with atomic_path(target) as path:
         try:

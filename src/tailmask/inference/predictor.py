@@ -81,7 +81,7 @@ class Predictor:
             prior_shift=shift,
         ).eval()
         if len(description.shape) == 3:  # images: what convolutions on the CPU want
-            classifier = classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            classifier = classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's types lack memory_format alone
         try:
             classifier = classifier.to(device)
         except (RuntimeError, AssertionError) as error:  # torch without CUDA fails an assertion

@@ -14,7 +14,7 @@ from tailmask.integrations.logged_values import curves
 from tailmask.integrations.resume import ResumableState
 from tailmask.integrations.steering import warn_if_idle, warn_of_no_passes
 from tailmask.masking import PartialLabelMasking
-from tailmask.masking.options import Statistics, check_statistics
+from tailmask.masking.criterion_options import StatisticsSource, check_statistics
 
 if TYPE_CHECKING:
     from pytorch_lightning import Callback, LightningModule, Trainer
@@ -68,7 +68,7 @@ class PLMCallback(Callback):
         self,
         criterion: str | None = None,
         *,
-        statistics: Statistics | None = None,
+        statistics: StatisticsSource | None = None,
     ) -> None:
         if statistics is not None:
             check_statistics(statistics)
@@ -78,7 +78,7 @@ class PLMCallback(Callback):
         self._is_due = False  # whether an epoch is complete that no step has followed
         self._has_validated = False  # since the last step
         self._recording: Any = None
-        self._own_statistics: Statistics | None = None  # the criterion's before the fit
+        self._own_statistics: StatisticsSource | None = None  # the criterion's before the fit
         self._is_silenced = False  # whether the rest of this epoch does not count
         self._is_restored = False  # from a checkpoint, before the first batch
         self._num_positions = 0  # loaders whose position the checkpoint holds

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tailmask._util.messages import require
 from tailmask.calibration import fit_thresholds
-from tailmask.integrations.tabular.estimator_labels import Labels, check_column, is_multilabel
+from tailmask.integrations.tabular.estimator_labels import EstimatorLabels, check_column, is_multilabel
 from tailmask.integrations.tabular.estimator_options import (
     build_loss,
     check_options,
@@ -19,8 +19,8 @@ from tailmask.integrations.tabular.estimator_options import (
     is_tuned,
     needs_counts,
 )
-from tailmask.integrations.tabular.network import Perceptron
-from tailmask.integrations.tabular.training import Rows, Training, as_counts
+from tailmask.integrations.tabular.perceptron import Perceptron
+from tailmask.integrations.tabular.training import Training, TrainingRows, as_counts
 from tailmask.masking import PartialLabelMasking
 
 try:
@@ -38,7 +38,7 @@ __all__ = ["PLMClassifier"]
 _USUAL_EPOCHS = 60
 
 
-class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Multi-layer perceptron trained with Partial Label Masking, for imbalanced classes.
 
     For multi-label targets (a column of 0 and 1 for each of several labels, −1 or NaN where unknown) and for
@@ -133,7 +133,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self.__dict__.pop("_training", None)  # an estimator whose fit fails is not fitted
         X, y = self._validate(X, y, reset=True)
-        labels = Labels.of(y)
+        labels = EstimatorLabels.of(y)
         rows = _rows(X, labels.encode(y), sample_weight).scaled()
         generator = self._start(labels)
         held = None
@@ -162,7 +162,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_first = not self.__sklearn_is_fitted__()
         X, y = self._validate(X, y, reset=is_first)
         if is_first:
-            labels = Labels.of(y if classes is None or is_multilabel(y) else classes)
+            labels = EstimatorLabels.of(y if classes is None or is_multilabel(y) else classes)
             rows = _rows(X, labels.encode(y), sample_weight)
             training = self._begin(rows, self._start(labels))
         else:
@@ -222,14 +222,14 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _needs_held_out_rows(self) -> bool:
         return bool(self.early_stopping or is_tuned(self.thresholds) or self.adapt == "prevalence")
 
-    def _start(self, labels: Labels) -> torch.Generator:
+    def _start(self, labels: EstimatorLabels) -> torch.Generator:
         check_options(self.get_params(deep=False), labels)
         self._labels = labels
         self.classes_ = labels.classes
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return torch.Generator().manual_seed(seed)
 
-    def _begin(self, rows: Rows, generator: torch.Generator) -> Training:
+    def _begin(self, rows: TrainingRows, generator: torch.Generator) -> Training:
         label_weights = rows.label_weights()
         counts = as_counts(label_weights)
         loss = build_loss(self.loss, counts) if isinstance(self.loss, str) else self.loss
@@ -257,7 +257,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             generator=generator,
         )
 
-    def _finish(self, training: Training, held: Rows | None) -> Self:
+    def _finish(self, training: Training, held: TrainingRows | None) -> Self:
         self.loss_curve_ = training.losses
         self.ratio_curve_ = torch.stack(training.ratios).numpy()
         self.n_iter_ = len(training.losses)
@@ -283,8 +283,8 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return torch.nn.functional.logsigmoid(logits).softmax(dim=1)
 
 
-def _rows(X: Any, targets: Tensor, sample_weight: Any) -> Rows:
-    rows = Rows(X, targets, None)
+def _rows(X: Any, targets: Tensor, sample_weight: Any) -> TrainingRows:
+    rows = TrainingRows(X, targets, None)
     if sample_weight is None:
         return rows
     return rows.weighted(_check_sample_weight(sample_weight, X, ensure_non_negative=True))

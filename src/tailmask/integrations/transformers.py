@@ -21,7 +21,7 @@ from tailmask.integrations.padding import loss_of_all, num_own_samples
 from tailmask.integrations.resume import ResumableState
 from tailmask.integrations.steering import warn_if_idle, warn_of_no_passes
 from tailmask.masking import PartialLabelMasking
-from tailmask.masking.options import Statistics, check_statistics
+from tailmask.masking.criterion_options import StatisticsSource, check_statistics
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
@@ -98,16 +98,16 @@ class PLMTrainerCallback(TrainerCallback):
         self,
         criterion: PartialLabelMasking,
         *,
-        statistics: Statistics | None = None,
+        statistics: StatisticsSource | None = None,
         name: str | None = None,
     ) -> None:
         if statistics is not None:
             check_statistics(statistics)
         self.criterion = criterion
         self.name = name
-        self.statistics: Statistics = statistics or criterion.statistics
+        self.statistics: StatisticsSource = statistics or criterion.statistics
         self._hook: RemovableHandle | None = None
-        self._own_statistics: Statistics | None = None  # the criterion's before training
+        self._own_statistics: StatisticsSource | None = None  # the criterion's before training
         self._first_state = copy.deepcopy(criterion.state_dict())
         self._network: weakref.ref[Any] | None = None  # the one that was trained last
         self._is_evaluating = False

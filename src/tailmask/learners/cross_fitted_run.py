@@ -20,7 +20,7 @@ from tailmask.data.dataset import Dataset
 from tailmask.data.rows import RawData
 from tailmask.data.splits import fold_numbers
 from tailmask.learners.base import NEVER, Deadline, Fitted, Learner
-from tailmask.learners.crossfit import crossfit
+from tailmask.learners.cross_fitting import crossfit
 from tailmask.learners.decisions import decide
 from tailmask.learners.folds import Folds, make_folds
 from tailmask.learners.network import NetworkLearner

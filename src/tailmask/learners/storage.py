@@ -34,7 +34,7 @@ _KINDS = {
     "trees": "tailmask.learners.matrix_learners:FittedModel",
     "boost": "tailmask.learners.matrix_learners:FittedModel",
     "network": "tailmask.learners.network:FittedNetwork",
-    "folds": "tailmask.learners.crossfit:FoldModels",
+    "folds": "tailmask.learners.cross_fitting:FoldModels",
     "ensemble": "tailmask.learners.ensemble:Ensemble",
 }
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from tailmask._util.registry import find_words
 from tailmask.losses.asymmetric import AsymmetricLoss, asymmetric_loss
-from tailmask.losses.base import ElementwiseLoss
 from tailmask.losses.bce import BinaryCrossEntropy
-from tailmask.losses.deferred import DeferredReweighting
+from tailmask.losses.deferred_weights import DeferredReweighting
 from tailmask.losses.distribution_balanced import DistributionBalancedLoss, rebalanced_weights
+from tailmask.losses.elementwise_loss import ElementwiseLoss
 from tailmask.losses.focal import FocalLoss, focal_loss
 from tailmask.losses.hill import HillLoss
 from tailmask.losses.ldam import LDAMLoss, ldam_margins

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tailmask._util.registry import Option, word
-from tailmask.losses.base import ElementwiseLoss, Shared
+from tailmask.losses.elementwise_loss import ElementwiseLoss, Shared
 from tailmask.losses.weights import class_vector, over_classes, positive_weights
 
 __all__ = ["BinaryCrossEntropy", "cross_entropy"]

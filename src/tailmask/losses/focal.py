@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tailmask._util.registry import Option, word
-from tailmask.losses.base import ElementwiseLoss, Shared
+from tailmask.losses.elementwise_loss import ElementwiseLoss, Shared
 from tailmask.losses.weights import as_float32, over_classes
 
 __all__ = ["FocalLoss", "focal_loss"]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tailmask._util.registry import Option, word
-from tailmask.losses.base import ElementwiseLoss, Shared
+from tailmask.losses.elementwise_loss import ElementwiseLoss, Shared
 from tailmask.losses.focal import focal_loss
 
 __all__ = ["HillLoss"]

@@ -11,7 +11,7 @@ from torch import Tensor
 from tailmask._util.label_values import read_indices
 from tailmask._util.reduction import Reduction
 from tailmask._util.registry import Option, word
-from tailmask.losses.base import WeightedLoss, full_precision
+from tailmask.losses.elementwise_loss import WeightedLoss, full_precision
 from tailmask.losses.weights import class_vector
 
 __all__ = ["LDAMLoss", "ldam_margins"]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tailmask import functional
 from tailmask.masking import kernels
-from tailmask.masking.labels import Batch
+from tailmask.masking.labels import LabelBatch
 
 __all__ = ["OutputHistograms", "check_state", "collective_device"]
 
@@ -21,7 +21,7 @@ class OutputHistograms(nn.Module):
     They are part of the state_dict but no buffers: DDP would overwrite every rank's with rank 0's.
 
     >>> histograms = OutputHistograms(1, 2, device=torch.device("cpu"))
-    >>> histograms.add(Batch(torch.tensor([[3.0]]), torch.tensor([[1.0]]), None, None))
+    >>> histograms.add(LabelBatch(torch.tensor([[3.0]]), torch.tensor([[1.0]]), None, None))
     >>> histograms.counts
     tensor([[[0, 0]],
     <BLANKLINE>
@@ -29,7 +29,7 @@ class OutputHistograms(nn.Module):
     """
 
     counts: Tensor  # (2, C, num_bins)
-    faults: Tensor  # (2,) as in Batch
+    faults: Tensor  # (2,) as in LabelBatch
 
     def __init__(self, num_classes: int, num_bins: int, *, device: torch.device) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class OutputHistograms(nn.Module):
             self.counts = torch.zeros(2, num_classes, num_bins, dtype=torch.int64, device=device)
             self.faults = torch.zeros(2, dtype=torch.int64, device=device)
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: LabelBatch) -> None:
         """Count a batch's outputs and bad values."""
         logits, targets, known, _ = batch
         logits, num_bins = logits.detach(), self.counts.shape[-1]
@@ -47,7 +47,7 @@ class OutputHistograms(nn.Module):
             self.counts += functional.histogram(logits.sigmoid(), targets, num_bins, known=known)
         self.add_faults(batch)
 
-    def add_faults(self, batch: Batch) -> None:
+    def add_faults(self, batch: LabelBatch) -> None:
         """Count a batch's bad values alone."""
         if batch.faults is not None:
             self.faults += batch.faults
@@ -81,7 +81,7 @@ class OutputHistograms(nn.Module):
             )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch's own
         self.counts, self.faults = fn(self.counts), fn(self.faults)
         return self
 

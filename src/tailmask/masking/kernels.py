@@ -130,7 +130,7 @@ def masked_cross_entropy(
     >>> masked_cross_entropy(logits, targets, torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
     tensor(0.6931)
     """
-    loss: Tensor = _MaskedCrossEntropy.apply(logits, targets, keep, counts, generator, scale)  # type: ignore[no-untyped-call]
+    loss: Tensor = _MaskedCrossEntropy.apply(logits, targets, keep, counts, generator, scale)  # type: ignore[no-untyped-call]  # torch's own
     return loss
 
 

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from tailmask._util.label_values import require_indices
 
-__all__ = ["Batch", "one_hot", "raise_faults", "read", "read_batch"]
+__all__ = ["LabelBatch", "one_hot", "raise_faults", "read", "read_batch"]
 
 
-class Batch(NamedTuple):
+class LabelBatch(NamedTuple):
     """Logits and targets (N, C) that can be computed with, and which of them mean something."""
 
     logits: Tensor
@@ -22,7 +22,7 @@ class Batch(NamedTuple):
     faults: Tensor | None  # (2,) how many logits are not finite, and how many targets are not allowed
 
 
-def read(logits: Tensor, targets: Tensor, *, num_classes: int, guard: bool = True) -> Batch:
+def read(logits: Tensor, targets: Tensor, *, num_classes: int, guard: bool = True) -> LabelBatch:
     """Logits (N, C, …) and targets, of the same shape or class indices (N, …), as a batch of labels in rows.
 
     Half precision becomes float32; `guard` is explained at `read_batch`.
@@ -54,7 +54,7 @@ def read(logits: Tensor, targets: Tensor, *, num_classes: int, guard: bool = Tru
 
 def read_batch(
     logits: Tensor, targets: Tensor, *, outside: Tensor | None = None, guard: bool = True
-) -> Batch:
+) -> LabelBatch:
     """Set aside unknown labels (−1 or NaN), and count what nobody can have meant.
 
     A guarded batch sets that aside, too; otherwise it goes into the loss, as in torch's own losses. A value
@@ -66,7 +66,7 @@ def read_batch(
     (tensor([[1., 0.]]), tensor([[ True, False]]))
     """
     if outside is None and _is_plain(logits, targets):
-        return Batch(logits, targets, None, None)
+        return LabelBatch(logits, targets, None, None)
     finite = logits.detach().isfinite()
     unknown = targets.isnan() | (targets == -1)
     allowed = (targets >= 0) & (targets <= 1)
@@ -75,7 +75,7 @@ def read_batch(
         bad_targets = bad_targets + outside.sum()
     faults = torch.stack([(~finite).sum(), bad_targets])
     known = finite & allowed if guard else ~unknown
-    return Batch(torch.where(known, logits, 0.0), torch.where(known, targets, 0.0), known, faults)
+    return LabelBatch(torch.where(known, logits, 0.0), torch.where(known, targets, 0.0), known, faults)
 
 
 def one_hot(indices: Tensor, num_classes: int) -> tuple[Tensor, Tensor | None]:

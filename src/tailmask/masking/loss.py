@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tailmask import functional
 from tailmask._util.exact_buffers import ExactBuffers
 from tailmask._util.reduction import Reduction
-from tailmask.masking import kernels, notices, ratios
+from tailmask.masking import notices, ratios
 from tailmask.masking.counting import check_counts, count_classes, stack_counts
+from tailmask.masking.criterion_options import Gap, InitialRatio, Options, StatisticsSource, check_loss
 from tailmask.masking.histograms import OutputHistograms, check_state
-from tailmask.masking.labels import Batch, raise_faults, read
-from tailmask.masking.options import Gap, InitialRatio, Options, Statistics, check_loss
+from tailmask.masking.label_mask import can_fuse, fused_loss, label_weight
+from tailmask.masking.labels import LabelBatch, raise_faults, read
 from tailmask.masking.ratios import RatioUpdate
-from tailmask.masking.reducing import Loss, reduced_loss, sample_column
+from tailmask.masking.reducing import Loss, reduced_loss, sample_column, takes_prior_shift
 from tailmask.masking.schedule import Schedule
 
 __all__ = ["PartialLabelMasking"]
@@ -89,7 +90,7 @@ class PartialLabelMasking(ExactBuffers):
         warmup: int | None = None,
         epochs: int | None = None,
         classes: Sequence[str] | None = None,
-        statistics: Statistics | None = None,
+        statistics: StatisticsSource | None = None,
         expected: bool = False,
         reduction: Reduction = "mean",
         generator: torch.Generator | None = None,
@@ -115,10 +116,7 @@ class PartialLabelMasking(ExactBuffers):
         self.statistics = self.options.statistics
         self.generator = generator
         self._make_buffers(class_counts)
-        # Who has recorded since the last step, to tell where two passes are added up.
-        self._by_forward = self._by_update = False
-        self._has_warned_of_two_sources = self._has_warned_of_equal_ranks = False
-        self._named_as_hardly_kept: set[int] = set()
+        self._notices = notices.StepNotices()
         notices.incomplete_classes(self.options, class_counts)
         notices.too_few_classes(self.options, class_counts, rate=self.schedule.rate)
 
@@ -210,17 +208,20 @@ class PartialLabelMasking(ExactBuffers):
         active = self.training and torch.is_grad_enabled()
         batch = self._read(logits, targets, guard=active)
         column = None if sample_weight is None else sample_column(sample_weight, logits.shape)
+        weight = None
         if active:
             self.trained_keep.copy_(self.keep)
-            if self.statistics == "training":
-                self._by_forward = True
-            if column is None and self._is_fused(batch):
-                return self._fused_loss(batch, num_samples=len(logits))
-            if self.statistics == "training":
+            counts = self.counts if self.statistics == "training" else None
+            if counts is not None:
+                self._notices.by_forward = True
+            drawn_by = self.keep, batch, self.options, self.generator
+            if column is None and can_fuse(self.loss, *drawn_by):
+                return fused_loss(*drawn_by, num_samples=len(logits), counts=counts)
+            if counts is not None:
                 self.histograms.add(batch)
             else:
                 self.histograms.add_faults(batch)
-        weight = self._label_weight(batch) if active else None  # (N, C)
+            weight = label_weight(*drawn_by)  # (N, C)
         if column is not None:
             weight = column.expand_as(batch.logits) if weight is None else weight * column
         return reduced_loss(self.loss, batch, weight, reduction=self.reduction, shape=logits.shape)
@@ -237,7 +238,7 @@ class PartialLabelMasking(ExactBuffers):
         sample counts as often as there are ranks, and rare classes look better known than they are.
         """
         self.histograms.add(self._read(logits, targets))
-        self._by_update = True
+        self._notices.by_update = True
 
     def step(self) -> RatioUpdate:
         """Move the target ratios by what was recorded since the last step (Eq. 5 to 7); call once an epoch.
@@ -250,16 +251,12 @@ class PartialLabelMasking(ExactBuffers):
             counts, faults = self.summed_statistics()
             raise_faults(faults)
             if not counts.any():
-                raise ValueError(self._nothing_recorded())
+                raise ValueError(notices.nothing_recorded(self.statistics))
             gap = ratios.gaps(self.options, counts, self.class_counts)
-            if not self._has_warned_of_equal_ranks:
-                self._has_warned_of_equal_ranks = notices.equal_ranks(self.counts, summed=counts)
-            if self._by_forward and self._by_update and not self._has_warned_of_two_sources:
-                self._has_warned_of_two_sources = True
-                notices.two_sources()
+            self._notices.look_at_counts(self.counts, summed=counts)
             rate = self.schedule.rate_at(int(self.num_steps))
             self._set_ratio(functional.next_ratio(self.target_ratio, gap, rate))
-            notices.hardly_kept(self.options, self.keep, self._named_as_hardly_kept)
+            self._notices.look_at_keep(self.options, self.keep)
             self.num_steps += 1
             self.reset()
             divergence = functional.divergence(counts)
@@ -273,7 +270,7 @@ class PartialLabelMasking(ExactBuffers):
     def forget_outputs(self) -> None:
         """Forget the recorded outputs alone; `step` still reports bad values."""
         self.counts.zero_()
-        self._by_forward = self._by_update = False
+        self._notices.forget_sources()
 
     def summed_statistics(self) -> tuple[Tensor, Tensor]:
         """Counts (2, C, num_bins) and faults (2,) summed over the process group; all ranks must call it."""
@@ -292,8 +289,7 @@ class PartialLabelMasking(ExactBuffers):
                 f"class counts must be of {self.num_classes} classes, got {class_counts.shape[1]}: "
                 "did they come from another data set?"
             )
-        # A class that never had both labels has its own ratio, as good as 0 or infinite, in a target's place.
-        has_none = ~ratios.has_both_labels(self.class_counts) & (self.target_ratio == self.class_ratio)
+        has_none = ratios.lacks_target(self.class_counts, self.target_ratio)
         self.class_counts.copy_(class_counts)
         self._set_ratio(self.class_ratio.where(has_none, self.target_ratio))
 
@@ -315,12 +311,7 @@ class PartialLabelMasking(ExactBuffers):
     @property
     def supports_prior_shift(self) -> bool:
         """Whether `prior_shift` is valid for the loss: cross-entropy that weighs both labels alike."""
-        loss = self.loss
-        return (
-            loss is None
-            or (isinstance(loss, nn.BCEWithLogitsLoss) and loss.pos_weight is None)
-            or bool(getattr(loss, "supports_prior_shift", False))
-        )
+        return takes_prior_shift(self.loss)
 
     def prior_shift(self) -> Tensor:
         """log(r / r̄), shape (C,): added to logits, it undoes the ratios that training was held at.
@@ -335,9 +326,7 @@ class PartialLabelMasking(ExactBuffers):
         """
         if not self.supports_prior_shift:
             notices.wrong_shift(self.loss)
-        # By Eq. 3 one of the two is r / r̄ or r̄ / r, and the other is 1.
-        negatives, positives = self.trained_keep.log().unbind()
-        return negatives - positives
+        return ratios.prior_shift(self.trained_keep)
 
     def extra_repr(self) -> str:
         """The options that tell one instance from another."""
@@ -346,7 +335,7 @@ class PartialLabelMasking(ExactBuffers):
             f"num_bins={self.num_bins}, expected={self.options.expected}, reduction={self.reduction}"
         )
 
-    def _read(self, logits: Tensor, targets: Tensor, *, guard: bool = True) -> Batch:
+    def _read(self, logits: Tensor, targets: Tensor, *, guard: bool = True) -> LabelBatch:
         self._follow(logits.device)
         batch = read(logits, targets, num_classes=self.num_classes, guard=guard)
         if self.options.validate and batch.faults is not None:
@@ -358,55 +347,6 @@ class PartialLabelMasking(ExactBuffers):
         if device != self.keep.device and device.type not in _WITHOUT_VALUES:
             with torch.inference_mode(False):  # which would make buffers that no step can change
                 self.to(device)
-
-    def _label_weight(self, batch: Batch) -> Tensor:
-        """What each label's loss is multiplied with (N, C): its mask g, or its keep probability."""
-        targets, expected = batch.targets, self.options.expected
-        if batch.known is None and not expected and self._is_fast(batch.logits):
-            return kernels.draw(self.keep, targets, self.generator)
-        keep = functional.label_keep(self.keep.to(targets.dtype), targets)
-        return keep if expected else functional.draw(keep, self.generator)
-
-    def _is_fused(self, batch: Batch) -> bool:
-        """Whether one kernel can do it all: plain labels, cross-entropy, a drawn mask and a reduced loss."""
-        return (
-            batch.known is None
-            and self.loss is None
-            and kernels.is_large(batch.logits)
-            and not self.options.expected
-            and self.reduction != "none"
-            and self._is_fast(batch.logits)
-            and not self._masks_nothing()
-        )
-
-    def _fused_loss(self, batch: Batch, *, num_samples: int) -> Tensor:
-        divisor = {"mean": batch.logits.numel(), "batchmean": num_samples, "sum": 1}[self.reduction]
-        return kernels.masked_cross_entropy(
-            batch.logits,
-            batch.targets,
-            self.keep,
-            counts=self.counts if self.statistics == "training" else None,
-            generator=self.generator,
-            scale=1 / divisor,
-        )
-
-    def _is_fast(self, logits: Tensor) -> bool:
-        return kernels.applies(logits, num_bins=self.num_bins, generator=self.generator)
-
-    def _masks_nothing(self) -> bool:
-        """Whether every label is kept; waits for the device."""
-        return bool(self.keep.min() >= 1)
-
-    def _nothing_recorded(self) -> str:
-        if self.statistics == "validation":
-            return (
-                "step() found nothing recorded: call update() with the outputs for validation data before "
-                'step(), or build the criterion with statistics="training"'
-            )
-        return (
-            "step() found nothing recorded: call the criterion in training mode with gradients enabled, "
-            "or update(), before step()"
-        )
 
     def _set_ratio(self, target_ratio: Tensor) -> None:
         self.target_ratio.copy_(ratios.clip(self.options, target_ratio, self.class_counts))

@@ -7,9 +7,19 @@ from typing import NamedTuple
 from torch import Tensor
 
 from tailmask import functional
-from tailmask.masking.options import Options
+from tailmask.masking.criterion_options import Options
 
-__all__ = ["RatioUpdate", "class_ratio", "clip", "gaps", "has_both_labels", "initial_ratio", "keep"]
+__all__ = [
+    "RatioUpdate",
+    "class_ratio",
+    "clip",
+    "gaps",
+    "has_both_labels",
+    "initial_ratio",
+    "keep",
+    "lacks_target",
+    "prior_shift",
+]
 
 
 class RatioUpdate(NamedTuple):
@@ -39,6 +49,17 @@ def has_both_labels(class_counts: Tensor) -> Tensor:
     tensor([ True, False])
     """
     return (class_counts > 0).all(dim=0)
+
+
+def lacks_target(class_counts: Tensor, target_ratio: Tensor) -> Tensor:
+    """Classes (C,) that never had both labels: their own ratio, as good as 0 or infinite, is in its place.
+
+    >>> import torch
+    >>> counts = torch.tensor([[40, 50], [10, 0]])
+    >>> lacks_target(counts, class_ratio(counts))
+    tensor([False,  True])
+    """
+    return ~has_both_labels(class_counts) & (target_ratio == class_ratio(class_counts))
 
 
 def initial_ratio(options: Options, class_counts: Tensor) -> Tensor:
@@ -77,6 +98,18 @@ def keep(class_counts: Tensor, target_ratio: Tensor) -> Tensor:
     """
     probability = functional.keep_probability(class_ratio(class_counts), target_ratio)
     return probability.where(has_both_labels(class_counts), 1.0)
+
+
+def prior_shift(keep: Tensor) -> Tensor:
+    """log(r / r̄) of each class (C,), from the keep probabilities (2, C) that hold it at r̄.
+
+    >>> import torch
+    >>> prior_shift(torch.tensor([[0.5, 1.0], [1.0, 1.0]]))
+    tensor([-0.6931,  0.0000])
+    """
+    # By Eq. 3 one of the two is r / r̄ or r̄ / r, and the other is 1.
+    negatives, positives = keep.log().unbind()
+    return negatives - positives
 
 
 def gaps(options: Options, counts: Tensor, class_counts: Tensor) -> Tensor:

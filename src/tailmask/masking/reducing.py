@@ -6,24 +6,24 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from tailmask._util.reduction import Reduction
-from tailmask.masking.labels import Batch
+from tailmask.masking.labels import LabelBatch
 
-__all__ = ["Loss", "reduced_loss", "sample_column"]
+__all__ = ["Loss", "reduced_loss", "sample_column", "takes_prior_shift"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # logits, targets → one value a label
 
 
 def reduced_loss(
-    loss: Loss | None, batch: Batch, weight: Tensor | None, *, reduction: Reduction, shape: torch.Size
+    loss: Loss | None, batch: LabelBatch, weight: Tensor | None, *, reduction: Reduction, shape: torch.Size
 ) -> Tensor:
     """Loss of a batch's known labels, each times its weight; `shape` is that of the logits as given.
 
     None is binary cross-entropy.
 
-    >>> batch = Batch(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]), torch.tensor([[True, False]]), None)
+    >>> batch = LabelBatch(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]), torch.tensor([[True, False]]), None)
     >>> reduced_loss(None, batch, None, reduction="mean", shape=torch.Size([1, 2]))
     tensor(0.6931)
     """
@@ -55,7 +55,20 @@ def sample_column(sample_weight: Tensor, shape: torch.Size) -> Tensor:
     return sample_weight.to(torch.float32).repeat_interleave(shape[2:].numel()).unsqueeze(1)
 
 
-def _losses(loss: Loss | None, batch: Batch, weight: Tensor | None, *, reduction: str) -> Tensor:
+def takes_prior_shift(loss: Loss | None) -> bool:
+    """Whether a shift of its outputs undoes a ratio: cross-entropy that weighs both labels alike does so.
+
+    >>> takes_prior_shift(None), takes_prior_shift(nn.BCEWithLogitsLoss(pos_weight=torch.tensor([2.0])))
+    (True, False)
+    """
+    return (
+        loss is None
+        or (isinstance(loss, nn.BCEWithLogitsLoss) and loss.pos_weight is None)
+        or bool(getattr(loss, "supports_prior_shift", False))
+    )
+
+
+def _losses(loss: Loss | None, batch: LabelBatch, weight: Tensor | None, *, reduction: str) -> Tensor:
     if loss is None:
         return F.binary_cross_entropy_with_logits(
             batch.logits, batch.targets, weight=weight, reduction=reduction

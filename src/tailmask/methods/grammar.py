@@ -21,7 +21,7 @@ __all__ = [
     "RECOMMENDED",
     "TABLE_METHODS",
     "Method",
-    "Part",
+    "MethodPart",
     "check_options",
     "method_help",
     "parse",
@@ -37,11 +37,11 @@ TABLE_METHODS = (*DEFAULT_METHODS, "linear", "trees", "boost", "ensemble")
 
 
 @dataclass(frozen=True)
-class Part:
+class MethodPart:
     """A word of a method's name with the options that are named.
 
     >>> parse("plm:rate=0.05").masking
-    Part(plm:rate=0.05)
+    MethodPart(plm:rate=0.05)
     """
 
     word: Word
@@ -51,11 +51,11 @@ class Part:
         """The value of an option, None where it is not named."""
         return self.options.get(option)
 
-    def with_options(self, **options: Any) -> Part:
+    def with_options(self, **options: Any) -> MethodPart:
         """The part with other options; one that is None is no longer named.
 
         >>> parse("plm:rate=0.05").masking.with_options(rate=None, num_bins=20)
-        Part(plm:num_bins=20)
+        MethodPart(plm:num_bins=20)
         """
         merged = {**self.options, **options}
         checked = {
@@ -76,7 +76,7 @@ class Part:
         return f"{self.word.name}:{options}" if options else self.word.name
 
     def __repr__(self) -> str:
-        return f"Part({self})"
+        return f"MethodPart({self})"
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class Method:
     'plm:rate=0.05+focal:gamma=2'
     """
 
-    loss: Part
-    masking: Part | None = None
-    learner: Part | None = None
-    weighting: Part | None = None
-    sampling: Part | None = None
-    deferral: Part | None = None
+    loss: MethodPart
+    masking: MethodPart | None = None
+    learner: MethodPart | None = None
+    weighting: MethodPart | None = None
+    sampling: MethodPart | None = None
+    deferral: MethodPart | None = None
 
     def __post_init__(self) -> None:
         if self.learner is not None:
@@ -113,7 +113,7 @@ class Method:
                     if word in names and (not option or option in names[word].options):
                         raise UserError(f"{other} does not go with {own}: {reason}; leave one of them out")
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[MethodPart]:
         """The parts that the method has, in the order of the grammar."""
         for kind in KINDS:
             if getattr(self, kind) is not None:
@@ -121,10 +121,10 @@ class Method:
 
     def __str__(self) -> str:
         parts = list(self)
-        is_bce = self.loss == Part(find_words()["bce"])
+        is_bce = self.loss == MethodPart(find_words()["bce"])
         if is_bce and (self.learner is not None or (self.masking is not None and len(parts) == 2)):
             parts.remove(self.loss)  # `plm` is `plm+bce`
-        if self.deferral is not None and self.weighting == Part(find_words()["cb"]):
+        if self.deferral is not None and self.weighting == MethodPart(find_words()["cb"]):
             parts.remove(self.weighting)  # `+drw` is `+cb+drw`
         return "+".join(map(str, parts))
 
@@ -173,12 +173,13 @@ def parse(name: str) -> Method:
     """The method of a name such as `plm:rate=0.05,expected=true+focal:gamma=2`.
 
     >>> parse("plm")
-    Method(loss=Part(bce), masking=Part(plm), learner=None, weighting=None, sampling=None, deferral=None)
+    Method(loss=MethodPart(bce), masking=MethodPart(plm),
+        learner=None, weighting=None, sampling=None, deferral=None)
     >>> parse("focl")
     Traceback (most recent call last):
     tailmask._util.messages.UserError: unknown word 'focl' in the method 'focl': did you mean 'focal'?
     """
-    parts: dict[str, Part] = {}
+    parts: dict[str, MethodPart] = {}
     for text in name.split("+"):
         part = _read(text.strip(), name)
         if part.word.kind in parts:
@@ -188,7 +189,7 @@ def parse(name: str) -> Method:
     for part in list(parts.values()):
         if part.word.implies is not None:
             implied = find_words()[part.word.implies]
-            parts.setdefault(implied.kind, Part(implied))
+            parts.setdefault(implied.kind, MethodPart(implied))
     if "loss" not in parts:
         losses = ", ".join(word.name for word in _of_kind("loss"))
         raise UserError(f"the method {name!r} has no loss: begin with one of {losses}, or plm")
@@ -197,7 +198,7 @@ def parse(name: str) -> Method:
 
 def check_options(word: str, options: Mapping[str, Any]) -> None:
     """Raise a `UserError` unless `options`, such as those of a recipe's table, are the word's own."""
-    Part(find_words()[word]).with_options(**options)
+    MethodPart(find_words()[word]).with_options(**options)
 
 
 def method_help() -> str:
@@ -229,7 +230,7 @@ def _form() -> str:
     return "".join([f"[{'|'.join(f'{name}+' for name in masking)}]", "LOSS", *after])
 
 
-def _read(text: str, name: str) -> Part:
+def _read(text: str, name: str) -> MethodPart:
     word_name, _, options = text.partition(":")
     word_name = word_name.strip().lower()
     words = find_words()
@@ -244,18 +245,18 @@ def _read(text: str, name: str) -> Part:
     return _part(word, chosen)
 
 
-def _part(word: Word, options: Mapping[str, Any]) -> Part:
+def _part(word: Word, options: Mapping[str, Any]) -> MethodPart:
     """The part of options that are right one by one, if they go together."""
     if not options:
-        return Part(word)
+        return MethodPart(word)
     try:
         word.check(options)
     except ValueError as error:
         raise UserError(f"{word.name}: {error}") from None
-    return Part(word, {name: options[name] for name in word.options if name in options})
+    return MethodPart(word, {name: options[name] for name in word.options if name in options})
 
 
-def _exclusions(part: Part) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _exclusions(part: MethodPart) -> Iterator[tuple[str, Mapping[str, str]]]:
     """The word, and its options that are not at their defaults, each with what it excludes."""
     yield part.word.name, part.word.not_with
     for name, value in part.options.items():
@@ -264,7 +265,7 @@ def _exclusions(part: Part) -> Iterator[tuple[str, Mapping[str, str]]]:
             yield f"{part.word.name}:{name}", declared.option.not_with
 
 
-def _missing(part: Part, defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _missing(part: MethodPart, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the defaults that are for options that the part does not name."""
     declared = part.word.options if defaults else {}
     missing = {}

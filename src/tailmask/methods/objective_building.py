@@ -11,7 +11,7 @@ from tailmask._util.messages import UserError
 from tailmask._util.seeds import derive
 from tailmask.data.dataset import Split
 from tailmask.masking import PartialLabelMasking
-from tailmask.methods.grammar import Method, Part
+from tailmask.methods.grammar import Method, MethodPart
 from tailmask.methods.objective import Objective
 
 __all__ = ["build_objective"]
@@ -85,7 +85,7 @@ def _loss(method: Method, given: Mapping[str, Any], *, reduction: str) -> nn.Mod
 
 
 def _statistics(
-    masking: Part, *, has_validation: bool
+    masking: MethodPart, *, has_validation: bool
 ) -> tuple[Literal["training", "validation"], tuple[str, ...]]:
     asked = masking.get("statistics")
     if asked == "validation" and not has_validation:

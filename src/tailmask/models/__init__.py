@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from tailmask._util.messages import UserError, nearest
 from tailmask.models.last_layer import normalize_head, start_bias, start_uniform
-from tailmask.models.members import Members
+from tailmask.models.member_networks import MemberNetworks
 from tailmask.models.resnet import ResNet
 from tailmask.models.resnet50 import ResNet50
 from tailmask.models.small import cnn, mlp
@@ -55,7 +55,7 @@ def build_model(
         bias: Start of the last bias: "default" is PyTorch's own, "uniform" is −log(C − 1); or values (C,).
         normalized: Replace the last layer by one with cosines as outputs, for LDAM.
         input_dropout: Share of the inputs that `mlp` and `linear` drop in training.
-        members: Number of networks that `mlp` and `linear` train at once; see `Members`.
+        members: Number of networks that `mlp` and `linear` train at once; see `MemberNetworks`.
 
     >>> build_model("resnet12", shape=(1, 32, 32), num_classes=10)(torch.zeros(2, 1, 32, 32)).shape
     torch.Size([2, 10])
@@ -67,7 +67,7 @@ def build_model(
     if members > 1:
         alone: dict[str, Any] = {"hidden": hidden, "dropout": dropout, "bias": bias, "normalized": normalized}
         alone |= {"shape": shape, "num_classes": num_classes, "input_dropout": input_dropout}
-        return Members([build_model(name, **alone) for _ in range(members)])
+        return MemberNetworks([build_model(name, **alone) for _ in range(members)])
     if (hidden or dropout) and name != "mlp":
         raise UserError(f"model.hidden and model.dropout are for the model 'mlp', not for {name!r}")
     if name == "mlp" and not hidden:

@@ -111,7 +111,7 @@ def _plan(built: PaperItem, *, seeds: int, runs: Path) -> list[PlannedRun]:
     planned = [
         run
         for seed in range(seeds)
-        for setting, method in built.parts
+        for setting, method in built.arms
         for run in plan_runs(setting, [method], [seed], folder=runs / setting.name)
     ]
     for run in planned:
@@ -166,7 +166,7 @@ def _data_hint(item: str, request: Request) -> Iterator[None]:
 def _result(
     item: str, built: PaperItem, answer: Answer, records: RunRecords, request: Request
 ) -> dict[str, Any]:
-    share = f", at budget {request.budget:g}" if built.parts and request.budget != 1.0 else ""
+    share = f", at budget {request.budget:g}" if built.arms and request.budget != 1.0 else ""
     return {
         "format": RESULT,
         "item": item,

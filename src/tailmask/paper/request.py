@@ -17,7 +17,7 @@ from tailmask.studies.planned_runs import method_names
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Answer", "PaperItem", "Part", "Request", "Runs"]
+__all__ = ["Answer", "Arm", "PaperItem", "Request", "Runs"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Request:
         return asked.published() | ({} if self.data else {"data": None})
 
 
-class Part(NamedTuple):
+class Arm(NamedTuple):
     """What one method gives in one setting."""
 
     setting: ResolvedSetting
@@ -93,14 +93,14 @@ class Part(NamedTuple):
 class Runs(Protocol):
     """Finds the runs of a table or figure, in the order of their seeds."""
 
-    def find(self, part: Part) -> list[Run]:
-        """All complete runs of a part."""
+    def find(self, arm: Arm) -> list[Run]:
+        """All complete runs of an arm."""
 
-    def measures(self, part: Part) -> list[Mapping[str, float | None]]:
-        """What all runs of a part measured on the test set, also those that only an earlier result holds."""
+    def measures(self, arm: Arm) -> list[Mapping[str, float | None]]:
+        """What all runs of an arm measured on the test set, also those that only an earlier result holds."""
 
-    def more_methods(self, known: Sequence[Part]) -> list[str]:
-        """Methods besides those of the known parts that the earlier result has runs of, in its order."""
+    def more_methods(self, known: Sequence[Arm]) -> list[str]:
+        """Methods besides those of the known arms that the earlier result has runs of, in its order."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class PaperItem(Protocol):
         """What it shows."""
 
     @property
-    def parts(self) -> Sequence[Part]:
+    def arms(self) -> Sequence[Arm]:
         """What is to be trained; empty where nothing is."""
 
     def answer(self, runs: Runs) -> Answer:

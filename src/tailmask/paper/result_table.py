@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Cell", "Row", "Table", "measured"]
+__all__ = ["ResultCell", "ResultRow", "Table", "measured"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class ResultCell:
     """The paper's value, and the mean and deviation of `n` measured ones; None is what there is not."""
 
     paper: float | None = None
@@ -20,11 +20,11 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """A row of a table: what it is of, and a cell for each column."""
 
     label: str
-    cells: tuple[Cell, ...]
+    cells: tuple[ResultCell, ...]
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class Table:
     caption: str
     label: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     digits: int = 2
 
 
-def measured(values: Sequence[float], *, paper: float | None = None) -> Cell:
+def measured(values: Sequence[float], *, paper: float | None = None) -> ResultCell:
     """The cell of measured values; without any it holds the paper's alone.
 
     >>> measured([80.0, 82.0], paper=80.35)
-    Cell(paper=80.35, mean=81.0, std=1.4142135623730951, n=2)
+    ResultCell(paper=80.35, mean=81.0, std=1.4142135623730951, n=2)
     """
     if not values:
-        return Cell(paper)
+        return ResultCell(paper)
     spread = statistics.stdev(values) if len(values) > 1 else None
-    return Cell(paper, statistics.fmean(values), spread, len(values))
+    return ResultCell(paper, statistics.fmean(values), spread, len(values))

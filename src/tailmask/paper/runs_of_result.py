@@ -10,7 +10,7 @@ from typing import Any
 from tailmask._util.files import slug
 from tailmask._util.messages import UserError, listing
 from tailmask.paper.earlier_result import RunKey, can_be_kept, refuse_loss, run_key
-from tailmask.paper.request import Part
+from tailmask.paper.request import Arm
 from tailmask.runs import ResolvedSetting, Run, Setting
 from tailmask.runs.config import differences
 from tailmask.studies.existing_runs import complete_runs, recipe_differences
@@ -27,38 +27,38 @@ class RunRecords:
         self.found: dict[RunKey, tuple[ResolvedSetting, dict[str, Any]]] = {}
         self._earlier = {run_key(record): record for record in earlier}
 
-    def find(self, part: Part) -> list[Run]:
-        """All complete runs of a part, in the order of their seeds; runs of other settings are left out."""
+    def find(self, arm: Arm) -> list[Run]:
+        """All complete runs of an arm, in the order of their seeds; runs of other settings are left out."""
         runs = []
-        for folder in (self.folder / part.setting.name).glob(f"{slug(part.method)}_seed=*"):
+        for folder in (self.folder / arm.setting.name).glob(f"{slug(arm.method)}_seed=*"):
             run = Run(folder)
-            if run.is_complete and _belongs(run, part):
+            if run.is_complete and _belongs(run, arm):
                 runs.append(run)
         runs.sort(key=lambda run: int(run.config["seed"]))
         for run in runs:
             details = {name: run.config.get(name) for name in ("determines", "shape")}
-            record = run_record(part.setting, run) | details
-            self.found[run_key(record)] = part.setting, record
+            record = run_record(arm.setting, run) | details
+            self.found[run_key(record)] = arm.setting, record
         return runs
 
-    def measures(self, part: Part) -> list[Mapping[str, float | None]]:
-        """What all runs of a part measured on the test set, in the order of their seeds.
+    def measures(self, arm: Arm) -> list[Mapping[str, float | None]]:
+        """What all runs of an arm measured on the test set, in the order of their seeds.
 
         A run that is gone counts by what the earlier result has on record of it.
         """
-        of_seed = {run.config["seed"]: measures_on_test(run) for run in self.find(part)}
+        of_seed = {run.config["seed"]: measures_on_test(run) for run in self.find(arm)}
         for (setting, name, seed), record in self._earlier.items():
-            is_of_part = (setting, name) == (part.setting.name, part.method)
-            if is_of_part and seed not in of_seed and can_be_kept(record):
+            is_of_arm = (setting, name) == (arm.setting.name, arm.method)
+            if is_of_arm and seed not in of_seed and can_be_kept(record):
                 of_seed[seed] = record["measures"]
-                self.found[run_key(record)] = part.setting, record
+                self.found[run_key(record)] = arm.setting, record
         return [of_seed[seed] for seed in sorted(of_seed)]
 
-    def more_methods(self, known: Sequence[Part]) -> list[str]:
-        """Methods besides those of the known parts that the earlier result has runs of, in its order."""
-        settings = {part.setting.name for part in known}
+    def more_methods(self, known: Sequence[Arm]) -> list[str]:
+        """Methods besides those of the known arms that the earlier result has runs of, in its order."""
+        settings = {arm.setting.name for arm in known}
         recorded = ((setting, name) for setting, name, _ in self._earlier if setting in settings)
-        more = set(recorded) - {(part.setting.name, part.method) for part in known}
+        more = set(recorded) - {(arm.setting.name, arm.method) for arm in known}
         return list(dict.fromkeys(name for setting, name, _ in self._earlier if (setting, name) in more))
 
     def check_data(self, setting: Setting, source: dict[str, Any]) -> None:
@@ -97,7 +97,7 @@ class RunRecords:
         return listed_runs(list(self.found.values()))
 
 
-def _belongs(run: Run, part: Part) -> bool:
-    """Whether a run is just what the part asks for, whatever its seed."""
-    asked = part.setting.config(part.method, run.config["seed"])
+def _belongs(run: Run, arm: Arm) -> bool:
+    """Whether a run is just what the arm asks for, whatever its seed."""
+    asked = arm.setting.config(arm.method, run.config["seed"])
     return all(run.config.get(name) == value for name, value in asked.to_json().items())

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import Sampler
 
 from tailmask._util.registry import Option, word
-from tailmask.sampling.members import Integers, read_members
+from tailmask.sampling.class_members import Integers, read_members
 
 __all__ = ["ClassAwareSampler", "EpochSampler", "UndersamplingSampler"]
 

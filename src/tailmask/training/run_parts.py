@@ -121,7 +121,7 @@ def build_parts(config: RunConfig, dataset: Dataset, *, world_size: int = 1) -> 
     torch.manual_seed(derive(config.seed, "weights"))
     network = build_model(shape=dataset.shape, num_classes=len(dataset.classes), bias=bias, **model)
     _check_batches(network, dataset, batch_size=recipe.schedule.batch_size, world_size=world_size)
-    network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's types lack memory_format alone
     return Parts(network, objective, dataset, recipe, config.seed, model)
 
 

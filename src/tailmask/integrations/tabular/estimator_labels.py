@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tailmask._util.messages import listing
 
-__all__ = ["Labels", "check_column", "is_multilabel"]
+__all__ = ["EstimatorLabels", "check_column", "is_multilabel"]
 
 
 def is_multilabel(y: Any) -> bool:
@@ -40,10 +40,10 @@ def check_column(y: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Labels:
+class EstimatorLabels:
     """The classes of a fit, between the values of y and the network's outputs, one a class.
 
-    >>> labels = Labels(np.array(["cat", "dog"]), multilabel=False)
+    >>> labels = EstimatorLabels(np.array(["cat", "dog"]), multilabel=False)
     >>> labels.encode(np.array(["dog", "cat"]))
     tensor([[0., 1.],
             [1., 0.]])
@@ -53,7 +53,7 @@ class Labels:
     multilabel: bool
 
     @classmethod
-    def of(cls, y: Any) -> Labels:
+    def of(cls, y: Any) -> EstimatorLabels:
         """The labels that occur in y."""
         if is_multilabel(y):
             rows = y if hasattr(y, "toarray") else np.asarray(y)

@@ -10,9 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from tailmask._util.messages import listing, nearest
-from tailmask.integrations.tabular.estimator_labels import Labels
+from tailmask.integrations.tabular.estimator_labels import EstimatorLabels
 from tailmask.losses import ElementwiseLoss
-from tailmask.methods import Part, find_words, parse
+from tailmask.methods import MethodPart, find_words, parse
 
 __all__ = ["build_loss", "check_options", "hidden_sizes", "is_tuned", "needs_counts"]
 
@@ -41,7 +41,7 @@ def needs_counts(name: str) -> bool:
     return word.needs_counts and word.name != "bce"
 
 
-def _loss_part(name: str) -> Part:
+def _loss_part(name: str) -> MethodPart:
     """The loss of a name, or a ValueError where the name is not that of one loss for PLM."""
     word = name.partition(":")[0]
     losses = [each.name for each in find_words().values() if each.kind == "loss" and not each.single_label]
@@ -75,7 +75,7 @@ def is_tuned(thresholds: Any) -> bool:
     return isinstance(thresholds, str) and thresholds == "tuned"
 
 
-def check_options(options: Mapping[str, Any], labels: Labels) -> None:
+def check_options(options: Mapping[str, Any], labels: EstimatorLabels) -> None:
     """Raise a ValueError where the parameters of the estimator make no sense, or not with these labels."""
     loss, thresholds, decay = options["loss"], options["thresholds"], options["weight_decay"]
     if isinstance(loss, str):

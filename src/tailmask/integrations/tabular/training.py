@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from tailmask._util.label_values import as_tensor
 from tailmask.integrations.tabular.holdout import hold_out
-from tailmask.integrations.tabular.network import Perceptron, take_rows
+from tailmask.integrations.tabular.perceptron import Perceptron, take_rows
 from tailmask.masking import PartialLabelMasking
 from tailmask.metrics import average_precision, confusion
 from tailmask.training.tables.optimizers import Optimizer
 from tailmask.training.tables.table_loop import TableLoop, batches
 
-__all__ = ["Rows", "Training", "as_counts"]
+__all__ = ["Training", "TrainingRows", "as_counts"]
 
 # What the heaviest label counts for where weights are no whole numbers.
 _HEAVIEST = 10**12
@@ -34,10 +34,10 @@ def as_counts(weights: Tensor) -> Tensor:
     return scaled.round().clamp(min=1).where(weights > 0, 0.0).to(torch.int64)
 
 
-class Rows(NamedTuple):
+class TrainingRows(NamedTuple):
     """Samples to train on or to hold out.
 
-    >>> rows = Rows(torch.eye(2).numpy(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]), None)
+    >>> rows = TrainingRows(torch.eye(2).numpy(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]), None)
     >>> rows.weighted([0.5, 1.5]).label_weights()
     tensor([[1.5000, 0.5000],
             [0.5000, 0.0000]], dtype=torch.float64)
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
             return features, targets
         return features, targets, self.weights.index_select(0, index).float()
 
-    def weighted(self, weights: Any) -> Rows:
+    def weighted(self, weights: Any) -> TrainingRows:
         """The rows with weights; those with the weight zero are left out."""
         weights = as_tensor(weights, name="sample_weight").to(torch.float64)
         index = weights.nonzero().flatten()
@@ -67,21 +67,21 @@ class Rows(NamedTuple):
             raise ValueError("sample_weight must have a number above 0, got only zeros")
         return self._replace(weights=weights).at(index)
 
-    def scaled(self) -> Rows:
+    def scaled(self) -> TrainingRows:
         """The rows with their weights scaled to a mean of one."""
         return self if self.weights is None else self._replace(weights=self.weights / self.weights.mean())
 
-    def at(self, index: Tensor) -> Rows:
+    def at(self, index: Tensor) -> TrainingRows:
         """The rows with these indices."""
         weights = None if self.weights is None else self.weights[index]
-        return Rows(self.features[index.numpy()], self.targets[index], weights)
+        return TrainingRows(self.features[index.numpy()], self.targets[index], weights)
 
-    def repeated(self) -> Rows:
+    def repeated(self) -> TrainingRows:
         """Each row as often as it weighs, the lightest once, if ten times as many rows do for that.
 
         For what takes no weights.
 
-        >>> rows = Rows(torch.eye(3).numpy(), torch.eye(3), torch.tensor([0.6, 3.0, 0.3]))
+        >>> rows = TrainingRows(torch.eye(3).numpy(), torch.eye(3), torch.tensor([0.6, 3.0, 0.3]))
         >>> rows.repeated().targets.sum(dim=0)
         tensor([ 2., 10.,  1.])
         """
@@ -93,7 +93,7 @@ class Rows(NamedTuple):
         index = torch.arange(len(times), device=times.device).repeat_interleave(times)
         return self.at(index)._replace(weights=None)
 
-    def split(self, fraction: float, generator: torch.Generator) -> tuple[Rows, Rows]:
+    def split(self, fraction: float, generator: torch.Generator) -> tuple[TrainingRows, TrainingRows]:
         """The rows that stay, and those that are held out."""
         kept, held = hold_out(self.targets, fraction, generator)
         if not len(held):
@@ -146,7 +146,9 @@ class Training:
         self.ratios: list[Tensor] = []  # (C,) that each epoch was trained at
         self.scores: list[float] = []  # mean F1 on what is held out
 
-    def run(self, rows: Rows, held: Rows | None, *, max_epochs: int, patience: int | None) -> None:
+    def run(
+        self, rows: TrainingRows, held: TrainingRows | None, *, max_epochs: int, patience: int | None
+    ) -> None:
         """Train until the score on what is held out has not risen for `patience` epochs, if that is given.
 
         Those of the warm-up don't count: the ratios, which are to raise it, have not moved yet. The weights
@@ -170,7 +172,7 @@ class Training:
         if state:
             both.load_state_dict(state)
 
-    def run_epoch(self, rows: Rows, held: Rows | None = None) -> None:
+    def run_epoch(self, rows: TrainingRows, held: TrainingRows | None = None) -> None:
         """Train on all rows once, in a random order, then move the ratios."""
         self.ratios.append(self.criterion.target_ratio.clone())
         number = len(rows.targets)
@@ -188,13 +190,13 @@ class Training:
         if self.criterion.counts.any() or self.criterion.faults.any():  # not so where no label is known
             self.criterion.step()
 
-    def add_label_weights(self, rows: Rows) -> None:
+    def add_label_weights(self, rows: TrainingRows) -> None:
         """Tell the criterion of more data."""
         self.label_weights = self.label_weights + rows.label_weights()
         negatives, positives = as_counts(self.label_weights)
         self.criterion.extend_class_counts(positives, negatives)
 
-    def _score(self, held: Rows) -> tuple[float, float]:
+    def _score(self, held: TrainingRows) -> tuple[float, float]:
         """Mean F1 over the classes, and average precision, which rises already where F1 is still zero."""
         logits = self.network.predict(held.features)
         predictions = logits >= 0

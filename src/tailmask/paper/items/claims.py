@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tailmask.paper.items.scores_by_class import Scores
 from tailmask.paper.published_numbers import load_paper
-from tailmask.paper.result_table import Cell, Row, Table
+from tailmask.paper.result_table import ResultCell, ResultRow, Table
 
 __all__ = ["statements"]
 
@@ -16,7 +16,7 @@ def statements(name: str, scores: Sequence[Scores], *, on_paper_data: bool) -> T
     first, paper = scores[0], load_paper()[name]
     found = _figure4(first) if name == "figure4" else _figure8(first)
     rows = [
-        Row(label, (Cell(paper[key] if on_paper_data else None, value),))
+        ResultRow(label, (ResultCell(paper[key] if on_paper_data else None, value),))
         for key, (label, value) in found.items()
     ]
     return Table("What the paper says of the figure", "Statement", ("Value",), tuple(rows))

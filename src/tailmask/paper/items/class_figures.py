@@ -10,7 +10,7 @@ from tailmask.paper.items.claims import statements
 from tailmask.paper.items.method_tables import chosen_imbalances
 from tailmask.paper.items.other_data import own_setting
 from tailmask.paper.items.scores_by_class import Scores, class_scores
-from tailmask.paper.request import Answer, Part, Request, Runs
+from tailmask.paper.request import Answer, Arm, Request, Runs
 from tailmask.runs import ResolvedSetting
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ class ClassItem:
 
     title: str
     panels: tuple[Panel, ...]
-    parts: list[Part]
+    arms: list[Arm]
     name: str | None = None
 
     def answer(self, runs: Runs) -> Answer:
         """A table for each panel that was run, what the paper says of the figure, and the figure."""
         scores = []
         for panel in self.panels:
-            bce, plm = (runs.find(Part(panel.setting, method)) for method in ("bce", "plm"))
+            bce, plm = (runs.find(Arm(panel.setting, method)) for method in ("bce", "plm"))
             if bce and plm:
                 scores.append(class_scores(panel.title, panel.metric, bce=bce, plm=plm))
         if not scores:
@@ -63,14 +63,14 @@ def accuracy_item(request: Request) -> ClassItem:
     if request.data is not None:
         setting, _ = own_setting(request, request.data)
         panels = [Panel(f"Recall on {request.data}", setting, "recall")]
-        return ClassItem(f"{title} on {request.data}", tuple(panels), _parts(panels))
+        return ClassItem(f"{title} on {request.data}", tuple(panels), _arms(panels))
     panels = [
         Panel(f"Accuracy at ρ = {rho:g}", request.setting("cifar10-lt", rho=rho), "recall")
         for rho in FIGURE3_RHO
     ]
     chosen = chosen_imbalances(request, FIGURE3_RHO)
     trained = [panel for panel in panels if panel.setting.options.rho in chosen]
-    return ClassItem(f"{title} on CIFAR-10-LT", tuple(panels), _parts(trained))
+    return ClassItem(f"{title} on CIFAR-10-LT", tuple(panels), _arms(trained))
 
 
 def class_item(request: Request, *, name: str) -> ClassItem:
@@ -81,12 +81,12 @@ def class_item(request: Request, *, name: str) -> ClassItem:
     panels = [Panel(f"{_TITLES[metric]} on {data}", setting, metric) for metric in metrics]
     what = " and ".join(_TITLES[metric] for metric in metrics)
     title = f"Figure {name.removeprefix('figure')}: {what} by class on {data}"
-    return ClassItem(title, tuple(panels), _parts(panels), name)
+    return ClassItem(title, tuple(panels), _arms(panels), name)
 
 
-def _parts(panels: Sequence[Panel]) -> list[Part]:
-    parts = [Part(panel.setting, method) for panel in panels for method in ("bce", "plm")]
-    return list(dict.fromkeys(parts))
+def _arms(panels: Sequence[Panel]) -> list[Arm]:
+    arms = [Arm(panel.setting, method) for panel in panels for method in ("bce", "plm")]
+    return list(dict.fromkeys(arms))
 
 
 def _curves(scores: Sequence[Scores]) -> Figure:

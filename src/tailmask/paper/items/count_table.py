@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tailmask.data.facts import load_data
 from tailmask.paper.published_numbers import load_paper
-from tailmask.paper.request import Answer, Part, Request, Runs
-from tailmask.paper.result_table import Cell, Row, Table
+from tailmask.paper.request import Answer, Arm, Request, Runs
+from tailmask.paper.result_table import ResultCell, ResultRow, Table
 from tailmask.runs import ResolvedSetting
 
 __all__ = ["CountItem", "count_item"]
@@ -19,7 +19,7 @@ class CountItem:
 
     title: str
     setting: ResolvedSetting
-    parts: tuple[Part, ...] = ()
+    arms: tuple[Arm, ...] = ()
 
     def answer(self, runs: Runs) -> Answer:
         """The counts of the data as they are loaded."""
@@ -33,16 +33,17 @@ class CountItem:
         for c in splits[0].order:
             stated = [paper[part][c] for part in ("train", "test")] if is_paper else [None, None]
             cells = [
-                Cell(number, float(split.positives[c])) for number, split in zip(stated, splits, strict=True)
+                ResultCell(number, float(split.positives[c]))
+                for number, split in zip(stated, splits, strict=True)
             ]
-            rows.append(Row(dataset.classes[c], tuple(cells)))
+            rows.append(ResultRow(dataset.classes[c], tuple(cells)))
         totals = [paper.get("train_total"), paper.get("test_total")]
         samples = [
-            Cell(number, float(split.num_samples)) for number, split in zip(totals, splits, strict=True)
+            ResultCell(number, float(split.num_samples)) for number, split in zip(totals, splits, strict=True)
         ]
-        rows.append(Row("Samples", tuple(samples)))
+        rows.append(ResultRow("Samples", tuple(samples)))
         counts = Table("Samples of each class", "Class", ("Training", "Test"), tuple(rows), digits=0)
-        rho = Row("ρ", (Cell(paper.get("rho"), splits[0].rho),))
+        rho = ResultRow("ρ", (ResultCell(paper.get("rho"), splits[0].rho),))
         imbalance = Table("Imbalance of the training set", "Measure", ("Value",), (rho,))
         note = "The training digits' partners are drawn at random: counts differ from the paper's by chance."
         return Answer((counts, imbalance), notes=(note,) if is_paper else ())

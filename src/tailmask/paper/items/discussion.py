@@ -10,8 +10,8 @@ from tailmask.data.facts import load_data
 from tailmask.paper.items.other_data import own_setting
 from tailmask.paper.items.scores_by_class import class_scores
 from tailmask.paper.published_numbers import load_paper
-from tailmask.paper.request import Answer, Part, Request, Runs
-from tailmask.paper.result_table import Cell, Row, Table, measured
+from tailmask.paper.request import Answer, Arm, Request, Runs
+from tailmask.paper.result_table import ResultCell, ResultRow, Table, measured
 from tailmask.runs import ResolvedSetting
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ class EndsItem:
     setting: ResolvedSetting
 
     @property
-    def parts(self) -> list[Part]:
+    def arms(self) -> list[Arm]:
         """What is to be trained."""
-        return [Part(self.setting, method) for method in ("bce", "plm")]
+        return [Arm(self.setting, method) for method in ("bce", "plm")]
 
     def answer(self, runs: Runs) -> Answer:
         """The means over the classes at either end, and PLM's gain beside the paper's."""
-        bce, plm = map(runs.find, self.parts)
+        bce, plm = map(runs.find, self.arms)
         if not bce or not plm:
             return Answer(())
         is_paper = self.setting.data == "coco"
@@ -55,7 +55,7 @@ class EndsItem:
             cells = (measured(before), measured(after))
             difference = (cells[1].mean or 0.0) - (cells[0].mean or 0.0)
             label = f"{metric.capitalize()}, {min(abs(number), len(scores.classes))} {end} classes"
-            rows.append(Row(label, (*cells, Cell(gain if is_paper else None, difference))))
+            rows.append(ResultRow(label, (*cells, ResultCell(gain if is_paper else None, difference))))
         table = Table("In percent", "Measure", ("bce", "plm", "Gain"), tuple(rows))
         return Answer((table,), _draw(table, ("bce", "plm")))
 
@@ -68,9 +68,9 @@ class ImbalanceItem:
     setting: ResolvedSetting
 
     @property
-    def parts(self) -> list[Part]:
+    def arms(self) -> list[Arm]:
         """What is to be trained; undersampling needs no training to be counted."""
-        return [Part(self.setting, "plm")]
+        return [Arm(self.setting, "plm")]
 
     def answer(self, runs: Runs) -> Answer:
         """ρ of the positives, and the spread of the ratios, for each way."""
@@ -78,7 +78,7 @@ class ImbalanceItem:
 
         train = load_data(self.setting.data, self.setting.options).train
         negatives, positives = train.counts().double()
-        rows = [Row("The data", _cells([_imbalance(positives.tolist(), negatives.tolist())]))]
+        rows = [ResultRow("The data", _cells([_imbalance(positives.tolist(), negatives.tolist())]))]
         method = self.setting.config("bce+undersample").method
         objective = build_objective(method, train)
         drawn = []
@@ -87,16 +87,16 @@ class ImbalanceItem:
             counts = objective.sampler.class_counts() if objective.sampler is not None else train.counts()
             drawn.append(_imbalance(counts[1].tolist(), counts[0].tolist()))
         samples = getattr(objective.sampler, "samples_per_class", None)
-        rows.append(Row(f"Undersampling, {samples} a class", _cells(drawn)))
+        rows.append(ResultRow(f"Undersampling, {samples} a class", _cells(drawn)))
         kept = []
-        for run in runs.find(self.parts[0]):
+        for run in runs.find(self.arms[0]):
             keep = run.history[-1]["keep"]
             counted = zip(keep, run.config["train_counts"], strict=True)
             of_negatives, of_positives = (
                 [share * n for share, n in zip(shares, numbers, strict=True)] for shares, numbers in counted
             )
             kept.append(_imbalance(of_positives, of_negatives))
-        rows.append(Row("plm, last epoch", _cells(kept)))
+        rows.append(ResultRow("plm, last epoch", _cells(kept)))
         columns = ("ρ: most over fewest positives", "Largest over smallest ratio")
         table = Table("Imbalance that training meets", "Training on", columns, tuple(rows), digits=1)
         note = (
@@ -143,6 +143,6 @@ def _imbalance(positives: list[float], negatives: list[float]) -> tuple[float, f
     return max(present) / min(present), max(ratios) / min(ratios)
 
 
-def _cells(values: list[tuple[float, float]]) -> tuple[Cell, Cell]:
+def _cells(values: list[tuple[float, float]]) -> tuple[ResultCell, ResultCell]:
     rho, spread = zip(*values, strict=True) if values else ((), ())
     return measured(rho), measured(spread)

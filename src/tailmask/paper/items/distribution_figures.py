@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from tailmask.data.facts import load_data
 from tailmask.paper.items.other_data import own_setting
-from tailmask.paper.request import Answer, Part, Request, Runs
-from tailmask.paper.result_table import Cell, Row, Table
+from tailmask.paper.request import Answer, Arm, Request, Runs
+from tailmask.paper.result_table import ResultCell, ResultRow, Table
 from tailmask.runs import ResolvedSetting, Run
 
 if TYPE_CHECKING:
@@ -33,16 +33,16 @@ class DistributionItem:
     with_truth: bool = False
 
     @property
-    def parts(self) -> list[Part]:
+    def arms(self) -> list[Arm]:
         """What is to be trained."""
-        return [Part(self.setting, method) for method in self.methods]
+        return [Arm(self.setting, method) for method in self.methods]
 
     def answer(self, runs: Runs) -> Answer:
         """The distributions of the runs with the lowest seed, as a table and as a figure."""
         from tailmask.comparison.chosen_classes import by_frequency
         from tailmask.report.charts import output_distributions
 
-        found = {part.method: run for part in self.parts for run in runs.find(part)[:1]}
+        found = {arm.method: run for arm in self.arms for run in runs.find(arm)[:1]}
         if not found:
             return Answer(())
         counts = {method: _counts(run, self.setting, self.split) for method, run in found.items()}
@@ -50,9 +50,9 @@ class DistributionItem:
         names, positives = config["classes"], config["train_counts"][1]
         chosen = _ends(by_frequency(positives), self.num_classes)
         rows = [
-            Row(
+            ResultRow(
                 f"{names[c]} {kind}, {method}",
-                tuple(Cell(mean=100 * value) for value in shares(values)[label, c].tolist()),
+                tuple(ResultCell(mean=100 * value) for value in shares(values)[label, c].tolist()),
             )
             for label, kind in ((1, "present"), (0, "absent"))
             for c in chosen

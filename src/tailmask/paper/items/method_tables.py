@@ -10,8 +10,8 @@ from tailmask._util.messages import UserError, listing
 from tailmask.methods import parse
 from tailmask.paper.items.other_data import own_metrics, own_setting
 from tailmask.paper.published_numbers import load_paper, paper_rows
-from tailmask.paper.request import Answer, Part, Request, Runs
-from tailmask.paper.result_table import Cell, Row, Table, measured
+from tailmask.paper.request import Answer, Arm, Request, Runs
+from tailmask.paper.result_table import ResultCell, ResultRow, Table, measured
 from tailmask.runs import ResolvedSetting
 
 __all__ = ["TableItem", "chosen_imbalances", "percentages", "table_item"]
@@ -42,12 +42,12 @@ class Group:
     setting: ResolvedSetting
     metrics: tuple[str, ...]
 
-    def part(self, method: str) -> Part:
+    def arm(self, method: str) -> Arm:
         """What fills a method's cells."""
         beta = _CIFAR100_BETA.get(self.setting.options.rho)
         if method == "bce+cb" and self.setting.data == "cifar100-lt" and beta is not None:
             method = f"bce+cb:beta={beta}"
-        return Part(self.setting, method)
+        return Arm(self.setting, method)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TableItem:
     label: str
     groups: tuple[Group, ...]
     rows: PaperRows  # by method; an empty list where the paper has none
-    parts: list[Part]
+    arms: list[Arm]
     notes: tuple[str, ...] = ()
 
     def answer(self, runs: Runs) -> Answer:
@@ -68,21 +68,21 @@ class TableItem:
             for group in self.groups
             for metric in group.metrics
         ]
-        known = [group.part(method) for group in self.groups for method in self.rows]
+        known = [group.arm(method) for group in self.groups for method in self.rows]
         methods = self.rows | {method: [] for method in runs.more_methods(known)}
         rows = []
         for method, paper in methods.items():
-            measures = [runs.measures(group.part(method)) for group in self.groups]
+            measures = [runs.measures(group.arm(method)) for group in self.groups]
             values = [
                 percentages(found, metric)
                 for group, found in zip(self.groups, measures, strict=True)
                 for metric in group.metrics
             ]
             numbers = paper or [None] * len(values)
-            cells: list[Cell] = [
+            cells: list[ResultCell] = [
                 measured(own, paper=number) for own, number in zip(values, numbers, strict=True)
             ]
-            rows.append(Row(_row_label(method, self.label), tuple(cells)))
+            rows.append(ResultRow(_row_label(method, self.label), tuple(cells)))
         caption = "In percent" + ("; K is the number of rarest classes" if "K=" in "".join(columns) else "")
         table = Table(caption, self.label, tuple(columns), tuple(rows))
         return Answer((table,), notes=(*self.notes, *self._drift(methods)))
@@ -122,7 +122,7 @@ def table_item(request: Request, *, name: str) -> TableItem:
         _LABELS.get(name, "Method"),
         tuple(groups),
         rows,
-        [group.part(method) for group in trained for method in request.names or rows],
+        [group.arm(method) for group in trained for method in request.names or rows],
         notes=(_QUOTED,) if request.data is None and name in ("table3", "table4") else (),
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tailmask.paper.published_numbers import load_paper
-from tailmask.paper.request import Answer, Part, Request, Runs
-from tailmask.paper.result_table import Cell, Row, Table, measured
+from tailmask.paper.request import Answer, Arm, Request, Runs
+from tailmask.paper.result_table import ResultCell, ResultRow, Table, measured
 from tailmask.runs import ResolvedSetting
 
 __all__ = ["RatioItem", "ratio_item"]
@@ -20,9 +20,9 @@ class RatioItem:
     setting: ResolvedSetting
 
     @property
-    def parts(self) -> list[Part]:
+    def arms(self) -> list[Arm]:
         """What is to be trained."""
-        return [Part(self.setting, "plm")]
+        return [Arm(self.setting, "plm")]
 
     def answer(self, runs: Runs) -> Answer:
         """A table of all classes and the courses of their ratios, both means over the seeds."""
@@ -30,7 +30,7 @@ class RatioItem:
         from tailmask.report.charts import ratio_trajectories
         from tailmask.report.run_curves import ratios
 
-        found = runs.find(self.parts[0])
+        found = runs.find(self.arms[0])
         if not found:
             return Answer(())
         courses = [ratios([run]) for run in found]  # (T, C) each
@@ -42,7 +42,9 @@ class RatioItem:
             first, last, factor = (ends.get(part, {}).get(names[c]) for part in ("start", "end", "factor"))
             before = measured([float(course[0, c]) for course in courses], paper=first)
             after = measured([float(course[-1, c]) for course in courses], paper=last)
-            rows.append(Row(names[c], (before, after, Cell(factor, _factor(before.mean, after.mean)))))
+            rows.append(
+                ResultRow(names[c], (before, after, ResultCell(factor, _factor(before.mean, after.mean))))
+            )
         columns = ("First epoch", f"Epoch {len(courses[0])}", "Changed by a factor of")
         table = Table("Ratio of positives to negatives", "Class", columns, tuple(rows), digits=3)
         figure = ratio_trajectories(ratios(found), classes=names, train_positives=counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tailmask.paper.result_table import Cell, Row, Table, measured
+from tailmask.paper.result_table import ResultCell, ResultRow, Table, measured
 from tailmask.runs import Run
 
 __all__ = ["Scores", "class_scores"]
@@ -42,7 +42,7 @@ class Scores:
         """The scores with what each class gains."""
         columns = zip(self.classes, self.counts, self.bce, self.plm, self.means(), strict=True)
         rows = [
-            Row(f"{name} ({count})", (measured(bce), measured(plm), Cell(mean=after - before)))
+            ResultRow(f"{name} ({count})", (measured(bce), measured(plm), ResultCell(mean=after - before)))
             for name, count, bce, plm, (before, after) in columns
         ]
         return Table(

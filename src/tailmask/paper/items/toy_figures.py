@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tailmask._util.messages import UserError
 from tailmask.paper.published_numbers import load_paper
-from tailmask.paper.request import Answer, Part, Request, Runs
-from tailmask.paper.result_table import Cell, Row, Table
+from tailmask.paper.request import Answer, Arm, Request, Runs
+from tailmask.paper.result_table import ResultCell, ResultRow, Table
 
 __all__ = ["ToyItem", "toy_item"]
 
@@ -18,7 +18,7 @@ class ToyItem:
 
     title: str
     normalized: bool
-    parts: tuple[Part, ...] = ()
+    arms: tuple[Arm, ...] = ()
 
     def answer(self, runs: Runs) -> Answer:
         """What `tailmask.functional.histogram` makes of the example."""
@@ -42,7 +42,7 @@ class ToyItem:
             f"{letter}̂⁻": predicted[0, 0],
         }
         rows = [
-            Row(name, tuple(Cell(mean=value) for value in values.double().tolist()))
+            ResultRow(name, tuple(ResultCell(mean=value) for value in values.double().tolist()))
             for name, values in sets.items()
         ]
         what, digits = ("Share of the outputs", 1) if self.normalized else ("Number of outputs", 0)

@@ -19,7 +19,7 @@ from tailmask.training.tables.optimizers import Optimizer
 __all__ = ["RowSource", "TableLoop", "batch_loss", "batches"]
 
 # Bytes of inputs that are gathered at once: many small batches, but never a second copy of large data.
-_BLOCK_BYTES = 2**24
+BLOCK_BYTES = 2**24
 
 
 class RowSource(Protocol):
@@ -40,9 +40,9 @@ class RowSource(Protocol):
 def batches(source: RowSource, order: Tensor, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
     """The batches of the rows in `order`, gathered in blocks.
 
-    Gathering costs more per call than per row, so a block holds as many batches as `_BLOCK_BYTES` allow.
+    Gathering costs more per call than per row, so a block holds as many batches as `BLOCK_BYTES` allow.
     """
-    per_block = max(1, _BLOCK_BYTES // max(1, source.row_bytes * batch_size)) * batch_size
+    per_block = max(1, BLOCK_BYTES // max(1, source.row_bytes * batch_size)) * batch_size
     for first in range(0, len(order), per_block):
         block = source.batch(order[first : first + per_block])
         for start in range(0, len(block[0]), batch_size):

@@ -28,7 +28,7 @@ from tailmask.training.tables.table_loop import TableLoop, batches
 __all__ = ["Checkpoints", "train_table"]
 
 # A state of at most so many bytes is copied after each epoch, so that an interrupt loses no finished epoch.
-_KEPT_BYTES = 2**28
+KEPT_BYTES = 2**28
 
 
 def train_table(session: Session, checkpoint: dict[str, Any]) -> None:
@@ -153,7 +153,7 @@ class Checkpoints:
         self._written = time.monotonic()
         self._waiting: dict[str, Any] | None = None  # a checkpoint that is not on the disk
         tensors = [*state.state_dict().values(), *optimizer.means, *optimizer.squares]
-        self._is_small = sum(tensor.nbytes for tensor in tensors) <= _KEPT_BYTES
+        self._is_small = sum(tensor.nbytes for tensor in tensors) <= KEPT_BYTES
 
     def add(self, record: dict[str, Any]) -> None:
         """An epoch is done."""

@@ -12,16 +12,16 @@ from torch import Tensor, nn
 from tailmask.models.last_layer import NormalizedLinear
 from tailmask.models.small import used_columns
 
-__all__ = ["Members"]
+__all__ = ["MemberNetworks"]
 
 
-class Members(nn.Module):
+class MemberNetworks(nn.Module):
     """M networks for tables that train together, each with its own weights and its own dropout.
 
     In training it gives the logits of each member, (M, B, C); in evaluation their mean, (B, C).
 
     >>> from tailmask.models.small import mlp
-    >>> network = Members([mlp(4, 3, hidden=[8], dropout=0.5) for _ in range(2)])
+    >>> network = MemberNetworks([mlp(4, 3, hidden=[8], dropout=0.5) for _ in range(2)])
     >>> network(torch.zeros(5, 4)).shape, network.eval()(torch.zeros(5, 4)).shape
     (torch.Size([2, 5, 3]), torch.Size([5, 3]))
 

@@ -16,10 +16,10 @@ from tailmask._util.messages import listing, nearest
 from tailmask._util.reduction import Reduction, check_reduction
 from tailmask.masking.schedule import number
 
-__all__ = ["GAPS", "Gap", "InitialRatio", "Options", "Statistics", "check_loss", "check_statistics"]
+__all__ = ["GAPS", "Gap", "InitialRatio", "Options", "StatisticsSource", "check_loss", "check_statistics"]
 
 Gap = Callable[[Tensor], Tensor]  # counts (2, C, num_bins) → D_c (C,)
-Statistics = Literal["training", "validation"]
+StatisticsSource = Literal["training", "validation"]
 InitialRatio = Literal["class", "mean", "min", "max"]
 
 GAPS: dict[str, Gap] = {"divergence": functional.divergence_gap, "prevalence": functional.prevalence_gap}
@@ -39,7 +39,7 @@ class Options:
     initial_ratio: InitialRatio | Tensor  # numbers are (C,) float32
     ratio_range: tuple[float, float] | None
     classes: tuple[str, ...] | None
-    statistics: Statistics
+    statistics: StatisticsSource
     expected: bool
     reduction: Reduction
     validate: bool
@@ -111,9 +111,9 @@ def check_statistics(statistics: Any) -> None:
     Traceback (most recent call last):
     ValueError: statistics is not 'testing': ...
     """
-    if statistics not in get_args(Statistics):
+    if statistics not in get_args(StatisticsSource):
         raise ValueError(
-            f"statistics is not {statistics!r}: {nearest(str(statistics), get_args(Statistics))}"
+            f"statistics is not {statistics!r}: {nearest(str(statistics), get_args(StatisticsSource))}"
         )
 
 

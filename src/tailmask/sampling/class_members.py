@@ -12,16 +12,16 @@ from torch import Tensor
 
 from tailmask._util.label_values import as_tensor, check_num_classes, check_targets, read_indices, read_sparse
 
-__all__ = ["Integers", "Members", "read_members"]
+__all__ = ["ClassMembers", "Integers", "read_members"]
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Members:
+class ClassMembers:
     """The samples of each class: those of class c are samples[starts[c] : starts[c + 1]].
 
-    >>> members = Members.group(np.array([1, 0, 1]), np.array([5, 6, 7]), num_classes=3)
+    >>> members = ClassMembers.group(np.array([1, 0, 1]), np.array([5, 6, 7]), num_classes=3)
     >>> members.sizes
     array([1, 2, 0])
     >>> members.of(1)
@@ -32,7 +32,7 @@ class Members:
     samples: Integers
 
     @classmethod
-    def group(cls, classes: Integers, samples: Integers, num_classes: int) -> Members:
+    def group(cls, classes: Integers, samples: Integers, num_classes: int) -> ClassMembers:
         """Members from pairs of a class and one of its samples."""
         starts = np.concatenate([[0], np.bincount(classes, minlength=num_classes).cumsum()])
         return cls(starts, samples[np.argsort(classes, kind="stable")])
@@ -51,7 +51,7 @@ class Members:
         return np.diff(np.concatenate([[0], times[self.samples].cumsum()])[self.starts])
 
 
-def read_members(targets: Any, num_classes: int | None = None) -> tuple[int, Members, Members]:
+def read_members(targets: Any, num_classes: int | None = None) -> tuple[int, ClassMembers, ClassMembers]:
     """Number of samples, and for each class the samples with a positive and those with an unknown label.
 
     `targets` are a tensor or array (N, C), a scipy sparse matrix (N, C), or class indices (N,), of
@@ -78,17 +78,17 @@ def read_members(targets: Any, num_classes: int | None = None) -> tuple[int, Mem
     unknown, positive = ~(values >= 0), values >= 0.5
     return (
         number,
-        Members.group(classes[positive], samples[positive], found),
-        Members.group(classes[unknown], samples[unknown], found),
+        ClassMembers.group(classes[positive], samples[positive], found),
+        ClassMembers.group(classes[unknown], samples[unknown], found),
     )
 
 
-def _read_indices(targets: Tensor, num_classes: int | None) -> tuple[Members, Members]:
+def _read_indices(targets: Tensor, num_classes: int | None) -> tuple[ClassMembers, ClassMembers]:
     indices, number = read_indices(targets, num_classes)
     classes = indices.numpy()
     samples, known = np.arange(len(classes)), classes >= 0
     missing = samples[~known]  # unknown in every class
     return (
-        Members.group(classes[known], samples[known], number),
-        Members(np.arange(number + 1) * len(missing), np.tile(missing, number)),
+        ClassMembers.group(classes[known], samples[known], number),
+        ClassMembers(np.arange(number + 1) * len(missing), np.tile(missing, number)),
     )

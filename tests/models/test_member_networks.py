@@ -10,7 +10,7 @@ from torch import nn
 from tailmask.inference.exported_files import export_model
 from tailmask.models import build_model
 from tailmask.models.last_layer import last_bias
-from tailmask.models.members import Members
+from tailmask.models.member_networks import MemberNetworks
 from tailmask.models.small import mlp
 from tailmask.runs import Run, configure
 from tailmask.runs.config import determined_by
@@ -45,14 +45,16 @@ def trained(network: nn.Module, batches, *, name: str = "sgd") -> nn.Module:
 def test_one_member_is_the_network_itself() -> None:
     (alone,) = networks(1)
     inputs = batch_list()[0][0]
-    torch.testing.assert_close(Members([alone]).eval()(inputs), alone(inputs))
-    assert not isinstance(build_model("mlp", shape=(6,), num_classes=4, hidden=[8], members=1), Members)
+    torch.testing.assert_close(MemberNetworks([alone]).eval()(inputs), alone(inputs))
+    assert not isinstance(
+        build_model("mlp", shape=(6,), num_classes=4, hidden=[8], members=1), MemberNetworks
+    )
 
 
 @pytest.mark.parametrize("name", ["sgd", "adamw"])
 def test_each_member_trains_as_it_would_alone(name: str) -> None:
     alone = networks(3)
-    together = trained(Members(alone), batch_list(), name=name)
+    together = trained(MemberNetworks(alone), batch_list(), name=name)
     inputs = batch_list()[0][0]
     expected = torch.stack([trained(network, batch_list(), name=name)(inputs) for network in alone])
     torch.testing.assert_close(together(inputs), expected, rtol=1e-4, atol=1e-5)
@@ -61,13 +63,13 @@ def test_each_member_trains_as_it_would_alone(name: str) -> None:
 
 def test_members_drop_values_of_their_own() -> None:
     network = networks(1, dropout=0.5)[0]
-    first, second = Members([network, network])(torch.ones(4, 6))
+    first, second = MemberNetworks([network, network])(torch.ones(4, 6))
     assert not first.equal(second)
 
 
 def test_wide_and_mostly_empty_inputs_give_the_same_outputs_and_gradients() -> None:
     alone = networks(2, width=5000)
-    network, inputs = Members(alone), torch.zeros(3, 5000)
+    network, inputs = MemberNetworks(alone), torch.zeros(3, 5000)
     inputs[:, [1, 7, 4999]] = torch.randn(3, 3)
     outputs = network(inputs)
     torch.testing.assert_close(outputs, torch.stack([each(inputs) for each in alone]))
@@ -77,7 +79,7 @@ def test_wide_and_mostly_empty_inputs_give_the_same_outputs_and_gradients() -> N
 
 
 def test_weight_decay_finds_the_last_bias() -> None:
-    network = Members(networks(2))
+    network = MemberNetworks(networks(2))
     assert last_bias(network) is network.layers[-1].bias
     assert last_bias(network).shape == (2, 1, 4)
 

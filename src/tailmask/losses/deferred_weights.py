@@ -10,7 +10,7 @@ from torch import Tensor
 from tailmask._util.exact_buffers import ExactBuffers
 from tailmask._util.reduction import Reduction
 from tailmask._util.registry import Option, word
-from tailmask.losses.base import WeightedLoss
+from tailmask.losses.elementwise_loss import WeightedLoss
 from tailmask.losses.weights import class_vector
 
 __all__ = ["DeferredReweighting", "deferred"]

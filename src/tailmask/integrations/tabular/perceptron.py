@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 __all__ = ["Perceptron", "take_rows"]
 
-_BLOCK = 4096  # rows of new data at once, so that sparse ones are never dense as a whole
+BLOCK = 4096  # rows of new data at once, so that sparse ones are never dense as a whole
 
 
 def take_rows(features: Any, index: Any) -> Tensor:
@@ -59,8 +59,8 @@ class Perceptron(nn.Module):
         """Logits (N, C) of an array or CSR matrix in float64: a row's don't depend on the rows beside it."""
         weights = [[p.double() for p in layer.parameters()] for layer in self.layers]
         blocks = []
-        for start in range(0, features.shape[0], _BLOCK):
-            block = take_rows(features, slice(start, start + _BLOCK)).double()
+        for start in range(0, features.shape[0], BLOCK):
+            block = take_rows(features, slice(start, start + BLOCK)).double()
             for index, (weight, bias) in enumerate(weights):
                 block = nn.functional.linear(block if index == 0 else block.relu_(), weight, bias)
             blocks.append(block)

@@ -12,7 +12,7 @@ import torch
 from tailmask._util.messages import UserError
 from tailmask.data.rows import Rows
 from tailmask.learners.base import Deadline
-from tailmask.learners.crossfit import FoldModels, crossfit
+from tailmask.learners.cross_fitting import FoldModels, crossfit
 from tailmask.learners.folds import make_folds
 from tailmask.learners.matrix_learners import FittedModel, ForestLearner, LinearLearner
 from tailmask.learners.storage import load_fitted

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch.utils.data import DataLoader, TensorDataset
 
+from forked import start_process
 from tailmask import PartialLabelMasking
 from tailmask.sampling import ClassAwareSampler, EpochSampler, UndersamplingSampler
 
@@ -236,7 +237,10 @@ def test_more_ranks_than_samples() -> None:
 
 
 def test_replicas_come_from_the_process_group(tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(save_draw_of_rank, (tmp_path,), nprocs=2)
+    ranks = [start_process(save_draw_of_rank, rank, tmp_path) for rank in range(2)]
+    for rank in ranks:
+        rank.join()
+    assert [rank.exitcode for rank in ranks] == [0, 0]
     parts = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
     assert sorted(chain(*parts)) == sorted(ClassAwareSampler(torch.arange(40) % 4))
 
