@@ -22,7 +22,7 @@ from tailmask.fitting.leaderboard import ArmScores, best_arm, score_arm
 from tailmask.inference import Predictor, RowPredictor, load_predictor
 from tailmask.learners.base import NEVER, Deadline
 from tailmask.learners.cross_fitted_run import make_run
-from tailmask.learners.crossfit import OutOfTimeError
+from tailmask.learners.cross_fitting import OutOfTimeError
 from tailmask.learners.ensemble_run import ENSEMBLE, make_ensemble
 from tailmask.methods import DEFAULT_METHODS
 from tailmask.runs import ResolvedSetting, Run, Setting

@@ -32,7 +32,7 @@ from tailmask.runs.model_file import read_description
 from tailmask.runs.reader import Run
 from tailmask.training.engine import describe
 
-__all__ = ["ENSEMBLE", "ensemble", "make_ensemble"]
+__all__ = ["ENSEMBLE", "ensemble_of_methods", "make_ensemble"]
 
 ENSEMBLE = "ensemble"
 
@@ -44,7 +44,7 @@ ENSEMBLE = "ensemble"
     summary="the other methods together, weighted by their out-of-fold outputs",
     not_with={"plm": "the methods in it mask or do not"},
 )
-def ensemble() -> Learner:
+def ensemble_of_methods() -> Learner:
     """The other methods of a study or a fit together: their logits on one scale, then averaged with weights.
 
     Each method's logits are calibrated by Platt scaling. Greedy selection with replacement (Caruana et al.
