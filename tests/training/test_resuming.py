@@ -75,6 +75,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
         "focal",
         "plm+bce+undersample:samples_per_class=20",
         "plm:adapt=prevalence,warmup=1",
+        "plm:rate=0.5,hold=0.5,damp=true",
         "plm:expected=true+db",
         "bce+drw:start=0.5",
     ],
