@@ -151,6 +151,13 @@ def test_both_engines_damp_lambda_with_the_learning_rate_and_hold_the_ratios(
     assert history[-1]["ratio"] != history[0]["ratio"]
 
 
+def test_notes_of_the_configuration_are_on_record_and_told(dataset, tmp_path) -> None:
+    config, progress = tiny_config("plm:rate=1", epochs=1), Interrupter()
+    run = train(config, tmp_path / "run", dataset=dataset, progress=progress)
+    assert len(config.notes) == 1
+    assert list(config.notes) == progress.notes == run.config["notes"]
+
+
 def test_rate_matching_without_a_validation_split_says_what_it_uses(tmp_path) -> None:
     config, progress = tiny_config("plm:adapt=prevalence,warmup=0", epochs=1), Interrupter()
     run = train(config, tmp_path / "run", dataset=tiny_dataset(validation=False), progress=progress)

@@ -42,6 +42,7 @@ class RunConfig:
     precision: Precision = "32"
     compiled: bool = False
     folds: int = 1
+    notes: tuple[str, ...] = ()  # what a user should know of these choices; they determine nothing
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -67,7 +68,11 @@ class RunConfig:
 
     def to_task(self) -> dict[str, Any]:
         """The whole configuration as plain JSON, for another process."""
-        return self.to_json() | {"data": self.data, "options": self.options.to_json()}
+        return self.to_json() | {
+            "data": self.data,
+            "options": self.options.to_json(),
+            "notes": list(self.notes),
+        }
 
     @classmethod
     def from_task(cls, task: Mapping[str, Any]) -> RunConfig:
@@ -83,6 +88,7 @@ class RunConfig:
             precision=task["precision"],
             compiled=task["compile"],
             folds=task["folds"],
+            notes=tuple(task["notes"]),
         )
 
 

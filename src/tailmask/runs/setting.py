@@ -32,6 +32,10 @@ TABLE_MODELS = ("mlp", "linear")
 # Up to this λ a shorter budget raises it, so that λ · epochs, and with it how far ratios drift, stays.
 SLOW_RATE = 0.01
 
+# From this λ of the update by divergence on, all classes hover around one common ratio. A training shorter
+# than this share of the recipe's then shows frequent classes too few of their positives.
+_FAST_RATE, _SHORT_SHARE = 0.5, 0.5
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -93,12 +97,7 @@ class Setting:
                 num_classes=len(facts.classes), single_label=facts.single_label
             )
             recipe = dataclasses.replace(recipe, evaluation=evaluation)
-        return ResolvedSetting(
-            self,
-            recipe,
-            shortening=length / epochs if self.budget != 1.0 else 1.0,
-            folds=_folds(self.folds, recipe, facts),
-        )
+        return ResolvedSetting(self, recipe, length, folds=_folds(self.folds, recipe, facts))
 
     @property
     def choices(self) -> dict[str, Any]:
@@ -168,12 +167,12 @@ class Setting:
 class ResolvedSetting:
     """A setting and the recipe that it comes to; `config` makes the runs' configurations of it.
 
-    A budget makes training `shortening` times as short as the recipe says.
+    `length` is the number of epochs before a budget, or another number, scaled the recipe.
     """
 
     asked: Setting
     recipe: Recipe
-    shortening: float = 1.0
+    length: int
     folds: int = 1
 
     @property
@@ -195,7 +194,9 @@ class ResolvedSetting:
         """The configuration of a run."""
         asked = parse(method)
         resolved = asked.with_defaults(self.recipe.method)
-        resolved = _fitted_to_length(resolved, self.recipe.schedule.epochs, self.shortening)
+        epochs = self.recipe.schedule.epochs
+        shortening = self.length / epochs if self.asked.budget != 1.0 else 1.0
+        resolved = _fitted_to_length(resolved, epochs, shortening)
         return RunConfig(
             data=self.data,
             name=str(asked),
@@ -207,6 +208,7 @@ class ResolvedSetting:
             precision=self.asked.precision,
             compiled=self.asked.compiled,
             folds=self.folds,
+            notes=_notes(resolved, share=epochs / self.length),
         )
 
 
@@ -302,6 +304,21 @@ def _folds(asked: int | None, recipe: Recipe, facts: DataFacts | None) -> int:
             )
         return 1
     return asked or (DEFAULT_FOLDS if facts.raw_rows < FEW_ROWS else 1)
+
+
+def _notes(method: Method, *, share: float) -> tuple[str, ...]:
+    """What to say of a method that is trained for a share of the recipe's epochs."""
+    masking = method.masking
+    if masking is None or masking.get("adapt") == "prevalence" or share >= _SHORT_SHARE:
+        return ()
+    rate = Schedule.of("divergence", rate=masking.get("rate")).rate
+    if rate < _FAST_RATE:
+        return ()
+    return (
+        f"plm with λ = {rate:g} starves frequent classes in short trainings, and this one has "
+        f"{100 * share:.3g} % of the recipe's epochs: on CIFAR-10-LT (ρ = 100) its error was 48.2 at 15 % of "
+        "the epochs, where that of bce was 40.6, and 25.29 at 75 % (in the paper 24.86)",
+    )
 
 
 def _text(value: Any) -> str:

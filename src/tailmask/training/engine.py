@@ -71,7 +71,8 @@ def train(
     dataset = dataset or load(config.data, config.options)
     parts = build_parts(config, dataset, world_size=placement.world_size)
     record = describe(config, dataset, world_size=placement.world_size)
-    record["notes"] += [note for note in parts.objective.notes if note not in record["notes"]]
+    notes = (*config.notes, *parts.objective.notes)
+    record["notes"] += [note for note in notes if note not in record["notes"]]
     if check_folder(folder, record["determines"]).is_complete:
         remove_checkpoints(folder)
         return Run(folder)
