@@ -61,7 +61,8 @@ def train(
         epochs: number of epochs; the learning rate schedule is stretched to it
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
         recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
-        model: network: resnet12, resnet32, resnet50, cnn, mlp, linear, or package.module:factory of your own
+        model: network: resnet12, resnet12-wide2, resnet12-wide4, resnet12-fewshot, resnet12-fewshot-wide,
+            resnet32, resnet50, cnn, mlp, linear, or package.module:factory of your own
         fields: fields of the recipe, as in optimizer.lr=0.05 schedule.batch_size=64
         print_config: print the complete recipe as a .toml file, and stop
         threads: CPU threads per process [default: all cores]
