@@ -14,9 +14,10 @@ from tailmask.data import DataOptions
 from tailmask.methods import Method, parse
 from tailmask.runs.recipe import Recipe
 
-__all__ = ["Precision", "RunConfig", "determined_by", "differences", "digest"]
+__all__ = ["AskedPrecision", "Precision", "RunConfig", "determined_by", "differences", "digest"]
 
 Precision = Literal["32", "bf16"]
+AskedPrecision = Literal["32", "bf16", "auto"]  # auto is bf16 where the machine is fast at it
 
 
 # Fields that earlier versions lacked; at these values runs are what they were, and so are their digests.
