@@ -329,10 +329,10 @@ def _folds(asked: int | None, recipe: Recipe, facts: DataFacts | None) -> int:
 def _notes(method: Method, *, share: float) -> tuple[str, ...]:
     """What to say of a method that is trained for a share of the recipe's epochs."""
     masking = method.masking
-    if masking is None or masking.get("adapt") == "prevalence" or share >= _SHORT_SHARE:
+    if masking is None or method.learner is not None or masking.get("adapt") == "prevalence":
         return ()
     rate = Schedule.of("divergence", rate=masking.get("rate")).rate
-    if rate < _FAST_RATE:
+    if rate < _FAST_RATE or share >= _SHORT_SHARE:
         return ()
     return (
         f"plm with λ = {rate:g} starves frequent classes in short trainings, and this one has "

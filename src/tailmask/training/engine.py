@@ -71,8 +71,7 @@ def train(
     dataset = dataset or load(config.data, config.options)
     parts = build_parts(config, dataset, world_size=placement.world_size)
     record = describe(config, dataset, world_size=placement.world_size)
-    notes = (*config.notes, *parts.objective.notes)
-    record["notes"] += [note for note in notes if note not in record["notes"]]
+    record["notes"] += [note for note in parts.objective.notes if note not in record["notes"]]
     if check_folder(folder, record["determines"]).is_complete:
         remove_checkpoints(folder)
         return Run(folder)
@@ -108,7 +107,7 @@ def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[st
         "classes": list(dataset.classes),
         "single_label": dataset.single_label,
         "train_counts": [list(statistics["train"].negatives), list(statistics["train"].positives)],
-        "notes": list(data_notes(dataset, statistics)),
+        "notes": [*data_notes(dataset, statistics), *config.notes],
         "unit": dataset.unit,
     }
 
