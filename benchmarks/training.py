@@ -1,11 +1,12 @@
-"""Images per second of our training loop and a conventional one, PLM against BCE, and where the time goes.
+"""Images per second of our training loop and a conventional one, bf16 against float32, PLM against BCE.
 
-    python benchmarks/training.py [--rounds 8] [--steps 8] [--threads 2] [--compile]
+    python benchmarks/training.py [--rounds 8] [--steps 8] [--batch 128] [--threads 2] [--compile]
 
 ResNet-32 at batch 128 on 32×32 images with pad-and-crop and flips, the CIFAR recipe. The contestants run in
 turn, a few steps each, in one process and in another order each round, so that what else the machine does
-meets all alike; a contestant's time is the lower quartile of all its steps. `conventional` is the loop of
-many tutorials: a DataLoader with two workers, Pillow transforms sample by sample, contiguous layout.
+meets all alike; a contestant's time is the lower quartile of all its steps, and contestants are compared by
+ratios of these. `conventional` is the loop of many tutorials: a DataLoader with two workers, Pillow
+transforms sample by sample, contiguous layout. The end shows where the time of a step goes.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from tailmask.data.encoders.image import ImageEncoder
 from tailmask.data.images.in_memory import Images, crop_and_flip
 from tailmask.models import build_model
 from tailmask.runs import configure
+from tailmask.runs.config import Precision
 from tailmask.training.run_parts import build_parts
 from tailmask.training.with_lightning.lightning_module import TrainingModule
 
-BATCH = 128
 PREFETCHED = 4  # batches: two each of two workers, the DataLoader's default
 Contestant = Callable[[], list[float]]  # seconds of some steps
 
@@ -70,13 +71,13 @@ class PillowImages(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
         return (tensor - 0.5) / 0.25, self.targets[index]
 
 
-def conventional(pixels: Tensor, targets: Tensor) -> Contestant:
+def conventional(pixels: Tensor, targets: Tensor, *, batch: int) -> Contestant:
     """The loop of many tutorials."""
     torch.manual_seed(0)
     network = build_model("resnet32", shape=(3, 32, 32), num_classes=10)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=2e-4)
     loader = DataLoader(
-        PillowImages(pixels, targets), BATCH, shuffle=True, num_workers=2, persistent_workers=True
+        PillowImages(pixels, targets), batch, shuffle=True, num_workers=2, persistent_workers=True
     )
 
     def run() -> list[float]:
@@ -102,14 +103,22 @@ class Clock(pl.Callback):
         self.ends.append(time.perf_counter())
 
 
-def ours(method: str, pixels: Tensor, targets: Tensor, *, compiled: bool = False) -> Contestant:
+def training_split(pixels: Tensor, targets: Tensor) -> Split:
+    """The images with the recipe's augmentation."""
+    return Split(Images(pixels, (0.5,) * 3, (0.25,) * 3, crop_and_flip), targets)
+
+
+def ours(
+    method: str, split: Split, *, batch: int, precision: Precision = "32", compiled: bool = False
+) -> Contestant:
     """The project's own module under the Trainer, as `tailmask train` runs it."""
-    images = Images(pixels, (0.5,) * 3, (0.25,) * 3, crop_and_flip)
-    split = Split(images, targets)
+    images = split.inputs
+    assert isinstance(images, Images)
     encoder = ImageEncoder(3, 32, 32, images.mean, images.std)
     classes = tuple("0123456789")
     dataset = Dataset("synthetic", classes, split, None, split, encoder, single_label=True)
-    module = TrainingModule(build_parts(configure("cifar10-lt", method), dataset))
+    config = configure("cifar10-lt", method, fields=[f"schedule.batch_size={batch}"], precision=precision)
+    module = TrainingModule(build_parts(config, dataset))
     if compiled:
         module.compiled = torch.compile(module.network.forward, dynamic=False)
 
@@ -117,6 +126,7 @@ def ours(method: str, pixels: Tensor, targets: Tensor, *, compiled: bool = False
         clock = Clock()
         pl.Trainer(
             accelerator="cpu",
+            precision="bf16-mixed" if precision == "bf16" else "32-true",
             max_epochs=1,
             callbacks=[clock],
             logger=False,
@@ -127,6 +137,17 @@ def ours(method: str, pixels: Tensor, targets: Tensor, *, compiled: bool = False
         return _differences(clock.ends)
 
     return run
+
+
+def batch_rate(split: Split, *, batch: int) -> float:
+    """Images a second that are gathered, augmented and normalised, without any training."""
+    generator = torch.Generator().manual_seed(0)
+    seconds = []
+    for index in torch.arange(len(split)).split(batch):
+        began = time.perf_counter()
+        split.batch(index, generator)
+        seconds.append(time.perf_counter() - began)
+    return batch / statistics.median(seconds)
 
 
 def gemm_rate(size: int = 1024, seconds: float = 1.0) -> float:
@@ -147,11 +168,11 @@ def step_flops(network: torch.nn.Module) -> int:
     return counter.get_total_flops() // 2
 
 
-def account(steps: int) -> list[tuple[str, float]]:
+def account(steps: int, *, batch: int) -> list[tuple[str, float]]:
     """Shares of a step's time, by operation, and the seconds that the convolutions of one step take."""
     network = build_model("resnet32", shape=(3, 32, 32), num_classes=10).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, fused=True)
-    images = torch.randn(BATCH, 3, 32, 32).contiguous(memory_format=torch.channels_last)
+    images = torch.randn(batch, 3, 32, 32).contiguous(memory_format=torch.channels_last)
 
     def step() -> None:
         network(images).square().sum().backward()
@@ -200,18 +221,23 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--steps", type=int, default=8, help="timed steps of a contestant in a round")
+    parser.add_argument("--batch", type=int, default=128, help="images of a step")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--compile", action="store_true", help="time the compiled network as well")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    pixels, targets = synthetic(BATCH * (1 + arguments.steps + PREFETCHED))
+    batch = arguments.batch
+    pixels, targets = synthetic(batch * (1 + arguments.steps + PREFETCHED))
+    split = training_split(pixels, targets)
     contestants = {
-        "conventional": conventional(pixels, targets),
-        "ours, bce": ours("bce", pixels, targets),
-        "ours, plm": ours("plm", pixels, targets),
+        "conventional": conventional(pixels, targets, batch=batch),
+        "ours, bce": ours("bce", split, batch=batch),
+        "ours, plm": ours("plm", split, batch=batch),
+        "ours, bce, bf16": ours("bce", split, batch=batch, precision="bf16"),
+        "ours, plm, bf16": ours("plm", split, batch=batch, precision="bf16"),
     }
     if arguments.compile:
-        contestants["ours, plm, compiled"] = ours("plm", pixels, targets, compiled=True)
+        contestants["ours, plm, compiled"] = ours("plm", split, batch=batch, compiled=True)
     steps: dict[str, list[float]] = {name: [] for name in contestants}
     rates = []
     with _quiet():
@@ -225,18 +251,23 @@ def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {arguments.rounds} rounds\n")
     typical = {name: statistics.quantiles(seconds, n=4)[0] for name, seconds in steps.items()}
     for name, seconds in typical.items():
-        print(f"{name:<20} {BATCH / seconds:7.1f} images/s, best step {BATCH / min(steps[name]):7.1f}")
+        print(f"{name:<20} {batch / seconds:7.1f} images/s, best step {batch / min(steps[name]):7.1f}")
     print(f"\nours over conventional   {typical['conventional'] / typical['ours, bce']:.2f}")
     print(f"plm over bce             {typical['ours, bce'] / typical['ours, plm']:.3f}")
+    print(f"plm over bce, bf16       {typical['ours, bce, bf16'] / typical['ours, plm, bf16']:.3f}")
+    print(f"bf16 over float32, bce   {typical['ours, bce'] / typical['ours, bce, bf16']:.2f}")
+    print(f"bf16 over float32, plm   {typical['ours, plm'] / typical['ours, plm, bf16']:.2f}")
+    rate = batch_rate(split, batch=batch) * typical["ours, bce, bf16"] / batch
+    print(f"batches alone over bf16  {rate:.0f}")
     if arguments.compile:
         print(f"compiled over eager      {typical['ours, plm'] / typical['ours, plm, compiled']:.2f}")
     flops, rate = step_flops(build_model("resnet32", shape=(3, 32, 32), num_classes=10)), max(rates)
     print(f"\nmatrix products          {rate / 1e9:.0f} GFLOP/s")
-    print(f"a training step reaches  {flops * BATCH / min(steps['ours, bce']) / rate:.2f} of that")
-    parts = account(steps=4)
+    print(f"a training step reaches  {flops * batch / min(steps['ours, bce']) / rate:.2f} of that")
+    parts = account(steps=4, batch=batch)
     whole = sum(seconds for _, seconds in parts)
     convolutions = sum(seconds for name, seconds in parts if name.startswith("convolutions"))
-    print(f"its convolutions alone   {flops * BATCH / convolutions / rate:.2f}\n\nwhere a step's time goes:")
+    print(f"its convolutions alone   {flops * batch / convolutions / rate:.2f}\n\nwhere a step's time goes:")
     for name, seconds in parts:
         print(f"{100 * seconds / whole:6.1f} %  {name}")
 

@@ -116,7 +116,7 @@ def test_help_shows_options_with_their_texts_and_defaults(capsys: pytest.Capture
         "--out -o PATH",
         "--no-download",
         "seed of the splits",
-        "[choices: 32, bf16]",
+        "[choices: 32, bf16, auto]",
         *DataOptions.GROUPS,
     ):
         assert fact in text

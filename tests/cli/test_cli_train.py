@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tailmask._util.bf16 import has_fast_bf16
 from tailmask.cli import main
 from tailmask.cli.progress_bar import RunProgress, notes
 from tailmask.runs import Run, configure, load_recipe
@@ -46,6 +47,18 @@ def test_a_run_ends_with_a_table_of_the_test_metrics(digits: Path, capsys) -> No
         assert f"{100 * summary[name]:.2f}" in captured.out
     assert "rarest 3" in captured.out
     assert f"run in {digits}" in captured.out
+
+
+def test_a_run_keeps_its_precision_where_that_is_left_open(tmp_path: Path, capsys) -> None:
+    """Also one that another machine has begun."""
+    begun = "32" if has_fast_bf16() else "bf16"
+    command = ["train", "digits", "--epochs", "1", "--method", "bce", "--threads", "1"]
+    assert main([*command, "--precision", begun, "--out", str(tmp_path / "begun")]) == 0
+    (tmp_path / "begun" / "metrics.json").unlink()  # as if it were interrupted
+    assert main([*command, "--precision", "auto", "--out", str(tmp_path / "begun")]) == 0
+    assert Run(tmp_path / "begun").config["precision"] == begun
+    assert main([*command, "--precision", "auto", "--out", str(tmp_path / "new")]) == 0
+    assert Run(tmp_path / "new").config["precision"] == ("bf16" if begun == "32" else "32")
 
 
 def test_progress_without_a_terminal_is_a_line(tmp_path: Path, capsys) -> None:

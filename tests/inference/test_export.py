@@ -21,6 +21,7 @@ from tailmask.models import MODELS, build_model
 from tailmask.runs import Run
 
 SIZES = (1, 7, 64)
+LARGE = ("resnet50", "resnet12-wide4", "resnet12-fewshot", "resnet12-fewshot-wide")
 SHAPES = {
     "mlp": (20,),
     "linear": (4, 5),
@@ -43,7 +44,7 @@ def model_file(name, folder):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] * (name == "resnet50")) for name in MODELS]
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in LARGE)) for name in MODELS]
 )
 def test_every_network_keeps_its_probabilities_in_onnx(name, tmp_path):
     file = model_file(name, tmp_path)

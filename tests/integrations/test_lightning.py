@@ -259,6 +259,12 @@ def test_two_processes_resume_in_the_middle_of_an_epoch(tmp_path):
     assert results["drawn"]["whole"] != results["expected"]["whole"]
 
 
+def test_refuses_a_criterion_that_follows_the_learning_rate(package, tmp_path):
+    trainer = make_trainer(package, tmp_path, callbacks=[PLMCallback()])
+    with pytest.raises(ValueError, match=r"damp=True needs .* build the criterion with hold in its place"):
+        trainer.fit(make_module(package, damp=True), *loaders())
+
+
 @pytest.mark.parametrize(
     ("warmup", "fit", "warns"), [(5, {}, True), (1, {}, False), (5, {"fast_dev_run": True}, False)]
 )

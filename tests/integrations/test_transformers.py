@@ -90,6 +90,11 @@ def test_the_loss_needs_one_number_and_labels():
     assert plm_loss(make_criterion())({"logits": torch.zeros(2, NUM_CLASSES)}, nothing, 0) == 0.0
 
 
+def test_refuses_a_criterion_that_follows_the_learning_rate():
+    with pytest.raises(ValueError, match=r"damp=True needs .* build the criterion with hold in its place"):
+        PLMTrainerCallback(make_criterion(damp=True))
+
+
 def test_steps_once_an_epoch_as_a_loop_would(tmp_path):
     criterion = make_criterion(expected=True)
     # One batch an epoch, so that the order of the samples does not matter.

@@ -125,6 +125,39 @@ class TestStatistics:
             moved = not torch.equal(criterion.step().target_ratio, criterion.class_ratio)
             assert moved == (epoch == 2)
 
+    @pytest.mark.parametrize(
+        ("options", "exponents"),
+        [
+            ({}, [0.5, 1.0, 1.5, 2.0]),
+            ({"hold": 2}, [0.5, 1.0, 1.0, 1.0]),
+            ({"hold": 0.75, "epochs": 4}, [0.5, 1.0, 1.5, 1.5]),
+            ({"hold": 0.01, "epochs": 4}, [0.5, 0.5, 0.5, 0.5]),
+            ({"hold": 3, "warmup": 1}, [0.0, 0.5, 1.0, 1.0]),
+            ({"damp": True}, [0.25, 0.75, 0.8, 0.805]),
+            ({"damp": True, "hold": 3}, [0.25, 0.75, 0.8, 0.8]),
+        ],
+    )
+    def test_ratios_are_held_and_lambda_is_damped(self, logits, targets, options, exponents):
+        """With a gap of 1 and λ = 0.5, each full update multiplies the ratios with exp(0.5)."""
+        criterion = PartialLabelMasking.from_targets(
+            targets, rate=0.5, adapt=lambda counts: torch.ones(counts.shape[1]), **options
+        )
+        for exponent, factor in zip(exponents, (0.5, 1.0, 0.1, 0.01), strict=True):
+            criterion(logits, targets)
+            ratio = criterion.step(lr_factor=factor).target_ratio
+            torch.testing.assert_close(ratio, criterion.class_ratio * np.exp(exponent))
+
+    @pytest.mark.parametrize("factor", [None, -0.1, float("nan"), float("inf")])
+    def test_damping_needs_the_learning_rate(self, logits, targets, factor):
+        criterion = PartialLabelMasking.from_targets(targets, rate=0.5, damp=True)
+        criterion(logits, targets)
+        counts = criterion.counts.clone()
+        with pytest.raises(ValueError, match=r"call step\(lr_factor=lr / base_lr\)$"):
+            criterion.step(lr_factor=factor)
+        assert criterion.target_ratio.equal(criterion.class_ratio)
+        assert criterion.counts.equal(counts)
+        assert criterion.num_steps == 0
+
     def test_adapt_can_be_a_function(self, logits, targets):
         criterion = PartialLabelMasking.from_targets(
             targets, rate=1.0, adapt=lambda counts: torch.full((counts.shape[1],), 0.5)

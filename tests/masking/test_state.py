@@ -119,19 +119,23 @@ class TestDevices:
 
 
 class TestSaving:
-    def test_round_trip_in_the_middle_of_an_epoch(self, targets, tmp_path):
-        whole = PartialLabelMasking.from_targets(targets, rate=0.5)
+    @pytest.mark.parametrize("options", [{}, {"hold": 1}, {"damp": True}])
+    def test_round_trip_in_the_middle_of_an_epoch(self, targets, tmp_path, options):
+        whole = PartialLabelMasking.from_targets(targets, rate=0.5, **options)
         train(whole, targets, batches=2, seed=1)
-        whole.step()
+        whole.step(lr_factor=1.0)
         train(whole, targets, batches=2, seed=2)
         torch.save(whole.state_dict(), tmp_path / "state.pt")
-        resumed = PartialLabelMasking.from_targets(targets, rate=0.5)
+        resumed = PartialLabelMasking.from_targets(targets, rate=0.5, **options)
         resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
         for criterion in (whole, resumed):
             train(criterion, targets, batches=1, seed=3)
         assert torch.equal(whole.counts, resumed.counts)
         assert torch.equal(whole.keep, resumed.keep)
-        assert torch.equal(whole.step().target_ratio, resumed.step().target_ratio)
+        before = whole.target_ratio.clone()
+        whole.step(lr_factor=0.1)
+        assert torch.equal(whole.target_ratio, resumed.step(lr_factor=0.1).target_ratio)
+        assert torch.equal(whole.target_ratio, before) == ("hold" in options)
         assert resumed.num_steps == 2
 
     def test_state_is_a_copy(self, targets):

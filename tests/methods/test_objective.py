@@ -213,8 +213,9 @@ def test_fixed_ratio_never_moves(multi_label: Split) -> None:
 
 def test_every_option_of_plm_arrives(multi_label: Split) -> None:
     name = "plm:rate=0.3,initial_ratio=min,num_bins=20,ratio_range=0.01..2,expected=true,adapt=prevalence"
-    name += ",warmup=2,statistics=training"
-    masking = build_objective(parse(name), multi_label).masking
+    name += ",warmup=2,statistics=training,hold=0.5,damp=true"
+    masking = build_objective(parse(name), multi_label, num_epochs=8).masking
+    assert (masking.schedule.hold, masking.schedule.damp) == (4, True)
     assert (masking.rate, masking.num_bins, masking.options.ratio_range) == (0.3, 20, (0.01, 2.0))
     assert (masking.adapt, masking.warmup, masking.statistics) == ("prevalence", 2, "training")
     assert masking.options.expected
@@ -251,6 +252,8 @@ def test_matching_prevalence_takes_statistics_from_validation_where_there_is_one
         ("plm:adapt=prevalence,warmup=5", 7, False),
         ("plm:adapt=prevalence,initial_ratio=mean", 2, False),
         ("plm:warmup=1", 2, True),
+        ("plm:adapt=prevalence,hold=0.5", 60, True),  # which ends the updates when they would begin
+        ("plm:adapt=prevalence,hold=0.6", 60, False),
         ("plm", 1, False),
     ],
 )

@@ -13,25 +13,35 @@ from torch import nn
 from tailmask._util.messages import UserError
 from tailmask.models import MODELS, build_model
 from tailmask.models.last_layer import NormalizedLinear, last_bias, last_linear
-from tailmask.models.resnet import BasicBlock
+from tailmask.models.resnet import BasicBlock, FewShotBlock
 from tailmask.models.small import WideLinear
 
-SHAPES = {"resnet12": (1, 32, 32), "resnet32": (3, 32, 32), "resnet50": (3, 64, 64), "cnn": (1, 12, 12)}
+SHAPES = {name: (3, 32, 32) for name in MODELS if name.startswith("resnet")}
+SHAPES |= {"resnet12": (1, 32, 32), "resnet50": (3, 64, 64), "cnn": (1, 12, 12)}
 
 
 def num_parameters(network: nn.Module) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def cifar_resnet_size(blocks: tuple[int, int, int], channels: int, classes: int) -> int:
+def cifar_resnet_size(blocks: tuple[int, int, int], channels: int, classes: int, widening: int = 1) -> int:
     """Counted by hand: 3×3 convolutions without bias, two numbers a channel for each normalisation."""
-    total = 9 * channels * 16 + 2 * 16
-    width = 16
-    for number, out in zip(blocks, (16, 32, 64), strict=True):
+    width = 16 * widening
+    total = 9 * channels * width + 2 * width
+    for number, out in zip(blocks, (width, 2 * width, 4 * width), strict=True):
         for _ in range(number):
             total += 9 * width * out + 9 * out * out + 4 * out
             width = out
-    return total + 64 * classes + classes
+    return total + width * classes + classes
+
+
+def few_shot_size(widths: tuple[int, ...], channels: int, classes: int) -> int:
+    """Counted by hand: per block three 3×3 convolutions, one of 1×1, and four normalisations."""
+    total, before = 0, channels
+    for width in widths:
+        total += 9 * before * width + 18 * width * width + before * width + 8 * width
+        before = width
+    return total + before * classes + classes
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -51,6 +61,36 @@ def test_residual_networks_have_the_published_sizes() -> None:
     assert num_parameters(resnet50) == 25_557_032 - 2049 * (1000 - 80)
 
 
+@pytest.mark.parametrize(("widening", "size"), [(2, 666_858), (4, 2_660_810)])
+def test_wider_networks_have_the_derived_sizes(widening: int, size: int) -> None:
+    network = build_model(f"resnet12-wide{widening}", shape=(1, 32, 32), num_classes=10)
+    assert num_parameters(network) == cifar_resnet_size((1, 2, 2), 1, 10, widening) == size
+
+
+@pytest.mark.parametrize(
+    ("name", "widths", "millions"),
+    [("resnet12-fewshot", (64, 128, 256, 512), 8.0), ("resnet12-fewshot-wide", (64, 160, 320, 640), 12.4)],
+)
+def test_few_shot_networks_have_the_published_sizes(
+    name: str, widths: tuple[int, ...], millions: float
+) -> None:
+    """Published in millions, for the features of RGB images, without a classifier."""
+    network = build_model(name, shape=(3, 32, 32), num_classes=10)
+    assert num_parameters(network) == few_shot_size(widths, 3, 10)
+    assert round(num_parameters(network.blocks) / 1e6, 1) == millions
+    layers = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
+    assert sum(layer.kernel_size == (3, 3) for layer in layers) == 12
+    assert network.blocks(torch.zeros(1, 3, 32, 32)).shape == (1, widths[-1], 2, 2)
+
+
+def test_few_shot_block_adds_the_shortcut_before_the_maximum() -> None:
+    block = FewShotBlock(1, 1).eval()
+    nn.init.zeros_(block.convolutions[-1][0].weight)
+    nn.init.ones_(block.shortcut[0].weight)
+    images = torch.tensor([[[[1.0, -2.0], [3.0, 0.5]]], [[[-1.0, -2.0], [-3.0, -4.0]]]])
+    torch.testing.assert_close(block(images).flatten(), torch.tensor([3.0, -0.1]), rtol=1e-4, atol=0)
+
+
 def test_shortcut_takes_every_second_pixel_and_zeros_for_new_channels() -> None:
     block = BasicBlock(2, 4, stride=2)
     nn.init.zeros_(block.norm2.weight)  # leaves the shortcut alone
@@ -60,7 +100,7 @@ def test_shortcut_takes_every_second_pixel_and_zeros_for_new_channels() -> None:
     assert not out[:, [0, 3]].any()
 
 
-@pytest.mark.parametrize("name", ["resnet12", "resnet32", "resnet50", "cnn"])
+@pytest.mark.parametrize("name", ["resnet12", "resnet12-fewshot", "resnet32", "resnet50", "cnn"])
 def test_layout_does_not_change_the_outputs_and_is_kept_through_the_network(name: str) -> None:
     torch.manual_seed(0)
     network = build_model(name, shape=SHAPES[name], num_classes=5).eval()

@@ -86,6 +86,8 @@ def test_which_networks_cannot_be_trained_on_a_single_row(name: str, shape, expe
 
 
 def test_images_too_small_for_the_small_network_are_told() -> None:
+    with pytest.raises(UserError, match=r"'resnet12-fewshot' needs images of at least 16 × 16 pixels"):
+        build_model("resnet12-fewshot", shape=(1, 15, 32), num_classes=2)
     with pytest.raises(UserError, match=r"'cnn' needs images of at least 4 × 4 pixels, got 3 × 9"):
         build_model("cnn", shape=(1, 3, 9), num_classes=2)
 

@@ -29,6 +29,14 @@ def test_cifar_tables_have_a_column_for_each_imbalance(make, tmp_path):
     assert [cell["mean"] for cell in cells(result, "plm")[:2]] == [None, None]
 
 
+@pytest.mark.parametrize(("target", "is_noted"), [("table3", True), ("table4", False)])
+def test_tables_of_short_trainings_with_a_large_lambda_say_so(make, tmp_path, target, is_noted):
+    request = dataclasses.replace(REQUEST, budget=0.34, imbalances=(100.0,), methods=("plm",))
+    add_runs(tmp_path, target, request=request, single_label=True)
+    notes = make(target, request).result["notes"]
+    assert any("starves frequent classes in short trainings" in note for note in notes) == is_noted
+
+
 def test_ablations_are_labelled_by_what_they_vary(make, tmp_path):
     add_runs(tmp_path, "table5", single_label=True)
     result = make("table5").result

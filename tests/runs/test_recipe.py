@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import tomllib
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from tailmask._util.messages import UserError
 from tailmask._util.serialization import from_mapping, to_mapping
 from tailmask.data.facts import DataFacts
-from tailmask.runs.config import differences
+from tailmask.runs.config import determined_by, differences
 from tailmask.runs.recipe import Recipe, ScheduleRecipe, load_recipe, recipe_names
 from tailmask.runs.setting import configure, default_recipe
 
@@ -129,6 +130,25 @@ def test_the_update_by_prevalence_begins_halfway_and_has_time_to_settle() -> Non
     assert masking("plm:adapt=prevalence,warmup=0", epochs=15) == (0.5, 0)
     recorded = configure("yeast.arff", "plm:adapt=prevalence", recipe="tables").to_json()["method"]
     assert recorded == "plm:rate=0.3,adapt=prevalence,warmup=30"
+
+
+@pytest.mark.parametrize(
+    ("method", "length", "is_noted"),
+    [
+        ("plm", {"budget": 0.15}, True),
+        ("plm+focal", {"epochs": 30}, True),
+        ("plm:rate=0.5", {"budget": 0.49}, True),
+        ("plm", {"budget": 0.5}, False),
+        ("plm", {}, False),
+        ("plm:rate=0.4", {"budget": 0.15}, False),
+        ("plm:adapt=prevalence,rate=1", {"budget": 0.15}, False),
+        ("bce", {"budget": 0.15}, False),
+    ],
+)
+def test_short_trainings_with_a_large_lambda_are_noted(method: str, length: dict, is_noted: bool) -> None:
+    config = configure("cifar10-lt", method, **length)
+    assert [("40.6" in note, "25.29" in note) for note in config.notes] == [(True, True)] * is_noted
+    assert determined_by(config) == determined_by(dataclasses.replace(config, notes=()))
 
 
 def test_budget_keeps_lambda_times_epochs_where_lambda_is_small(tmp_path) -> None:

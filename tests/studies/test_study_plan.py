@@ -12,11 +12,14 @@ import pytest
 from tailmask._util.files import slug
 from tailmask._util.messages import UserError
 from tailmask.cli import main
-from tailmask.data import DataOptions
+from tailmask.data import DataOptions, load
+from tailmask.data.facts import DataFacts
 from tailmask.data.options import PLACES
 from tailmask.paper import Request, plan_reproduction
 from tailmask.runs import RunConfig, Setting
+from tailmask.runs.config import determined_by
 from tailmask.studies.planned_runs import PlannedRun, plan_runs
+from tailmask.studies.study_folder import begin_study, check_study
 
 SETTINGS = [
     Setting("digits"),
@@ -40,6 +43,38 @@ def test_the_precision_is_part_of_a_setting_where_it_is_not_the_usual_one():
     (run, *_) = plan_reproduction("table1", Request(precision="bf16"))
     assert run.config.precision == "bf16"
     assert run.command.startswith("tailmask train multimnist --precision bf16 --method bce")
+
+
+@pytest.mark.parametrize(("is_fast", "precision"), [(True, "bf16"), (False, "32")])
+def test_an_open_precision_is_resolved_before_anything_is_named_or_recorded(is_fast, precision):
+    resolved = Setting("digits", precision="auto").resolve(has_fast_bf16=lambda: is_fast)
+    named = Setting("digits", precision=precision)
+    assert resolved.asked == named
+    assert resolved.name == named.name
+    (run,) = plan_runs(resolved, ["bce"], [0], folder=Path("runs"))
+    assert (run.config.precision, "auto" in run.command) == (precision, False)
+    assert determined_by(run.config) == determined_by(named.resolve().config("bce"))
+
+
+@pytest.mark.parametrize("precision", ["32", "bf16"])
+def test_a_named_precision_asks_no_processor(precision):
+    def query():
+        raise AssertionError("nobody needs to know")
+
+    resolved = Setting("digits", precision=precision).resolve(has_fast_bf16=query)
+    assert resolved.config("bce").precision == precision
+
+
+@pytest.mark.parametrize("precision", ["32", "bf16"])
+def test_a_study_keeps_its_precision_where_that_is_left_open(tmp_path, precision):
+    facts = DataFacts.of(load("digits"))
+    resolved = Setting("digits", precision="auto").resolve(facts, has_fast_bf16=lambda: precision == "bf16")
+    begin_study(tmp_path, resolved, facts)
+    again = check_study(tmp_path, Setting("digits", precision="auto"))
+    assert again.resolve(facts, has_fast_bf16=lambda: precision != "bf16").asked.precision == precision
+    other = "32" if precision == "bf16" else "bf16"
+    with pytest.raises(UserError, match="differs in precision"):
+        check_study(tmp_path, Setting("digits", precision=other))
 
 
 def test_where_the_data_lie_is_no_part_of_a_setting():

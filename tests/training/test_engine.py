@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
 import threading
 from pathlib import Path
 
@@ -133,6 +134,28 @@ def test_rate_matching_is_fed_by_the_validation_split(dataset, tmp_path) -> None
     counts = histogram(arrays["validation_logits"].sigmoid(), arrays["validation_targets"])
     assert run.history[0]["gap"] == pytest.approx(prevalence_gap(counts).tolist(), rel=1e-4)
     assert run.config["notes"] == []
+
+
+@pytest.mark.parametrize("make_config", [tiny_config, lightning_config])
+def test_both_engines_damp_lambda_with_the_learning_rate_and_hold_the_ratios(
+    dataset, tmp_path, make_config
+) -> None:
+    config = make_config("plm:rate=0.5,hold=0.9,damp=true", epochs=10)
+    history = train(config, tmp_path / "run", dataset=dataset).history
+    factors = [record["lr"] / 0.1 for record in history]
+    assert min(factors) < 0.11 < 0.99 < max(factors)
+    for update, (now, following) in enumerate(itertools.pairwise(history)):
+        rate = 0.5 * factors[update] if update < 9 else 0.0
+        expected = [r * math.exp(rate * gap) for r, gap in zip(now["ratio"], now["gap"], strict=True)]
+        assert following["ratio"] == pytest.approx(expected, rel=1e-4)
+    assert history[-1]["ratio"] != history[0]["ratio"]
+
+
+def test_notes_of_the_configuration_are_on_record_and_told(dataset, tmp_path) -> None:
+    config, progress = tiny_config("plm:rate=1", epochs=1), Interrupter()
+    run = train(config, tmp_path / "run", dataset=dataset, progress=progress)
+    assert len(config.notes) == 1
+    assert list(config.notes) == progress.notes == run.config["notes"]
 
 
 def test_rate_matching_without_a_validation_split_says_what_it_uses(tmp_path) -> None:

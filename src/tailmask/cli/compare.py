@@ -16,7 +16,7 @@ from tailmask.cli.method_help import with_method_help
 from tailmask.data import DataOptions
 from tailmask.report.result_terminal import open_console
 from tailmask.runs import Setting
-from tailmask.runs.config import Precision
+from tailmask.runs.config import AskedPrecision
 from tailmask.studies import compare as compare_methods
 from tailmask.studies import plan_comparison
 from tailmask.studies.progress_display import Display
@@ -46,7 +46,7 @@ def compare(
     budget: float = 1.0,
     recipe: str | None = None,
     fields: Annotated[Sequence[str], Parameter(name="--set")] = (),
-    precision: Precision = "32",
+    precision: AskedPrecision = "32",
     folds: int | None = None,
     options: DataOptions = DATA_DEFAULTS,
 ) -> None:
@@ -70,7 +70,8 @@ def compare(
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
         recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
         fields: fields of the recipe, as in optimizer.lr=0.05 model.name=linear
-        precision: floating-point precision of training; bf16 is mixed precision
+        precision: floating-point precision of training; bf16 is mixed precision, auto is bf16 where the
+            processor or the GPU has instructions for it, else 32
         folds: number of folds to cross-fit, 1 for one validation split [default: 5 for tables with fewer than
             20,000 rows, else 1]
     """

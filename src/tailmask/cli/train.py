@@ -18,7 +18,7 @@ from tailmask.data import DataOptions, load
 from tailmask.data.facts import DataFacts
 from tailmask.methods import parse
 from tailmask.runs import Setting
-from tailmask.runs.config import Precision, RunConfig
+from tailmask.runs.config import AskedPrecision, RunConfig
 from tailmask.runs.reader import Run
 from tailmask.runs.recipe_text import to_toml
 from tailmask.training.with_lightning.devices import Placement
@@ -45,7 +45,7 @@ def train(
     print_config: bool = False,
     threads: int | None = None,
     devices: int = 1,
-    precision: Precision = "32",
+    precision: AskedPrecision = "32",
     compiled: Annotated[bool, Parameter(name="--compile")] = False,
     tensorboard: bool = False,
     folds: int | None = None,
@@ -61,12 +61,14 @@ def train(
         epochs: number of epochs; the learning rate schedule is stretched to it
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
         recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
-        model: network: resnet12, resnet32, resnet50, cnn, mlp, linear, or package.module:factory of your own
+        model: network: resnet12, resnet12-wide2, resnet12-wide4, resnet12-fewshot, resnet12-fewshot-wide,
+            resnet32, resnet50, cnn, mlp, linear, or package.module:factory of your own
         fields: fields of the recipe, as in optimizer.lr=0.05 schedule.batch_size=64
         print_config: print the complete recipe as a .toml file, and stop
         threads: CPU threads per process [default: all cores]
         devices: number of processes on this machine that train together
-        precision: floating-point precision of training; bf16 is mixed precision
+        precision: floating-point precision of training; bf16 is mixed precision, auto is bf16 where the
+            processor or the GPU has instructions for it, else 32
         compiled: compile the network first; worth it for long runs of the residual networks
         tensorboard: also log for TensorBoard
         folds: number of folds to cross-fit, 1 for one validation split [default: 5 for tables with fewer than
@@ -82,6 +84,8 @@ def train(
         print(to_toml(setting.resolve().config(method, seed)))
         return
     folder = out or _default_folder(data, method, seed)
+    if Run(folder).exists:
+        setting = setting.keep_precision(Run(folder).config.get("precision"))
     run = _train(
         setting, method, seed, folder=folder, threads=threads, devices=devices, tensorboard=tensorboard
     )

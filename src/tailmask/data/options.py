@@ -50,6 +50,8 @@ class DataOptions:
         time: column to split by: the latest rows test, those before them validate (in .npz, an array)
         data_seed: seed of the splits, and of data sets that are generated
         rho: size of the largest class over the smallest in cifar10-lt and cifar100-lt
+        validation_from: where the validation images of cifar10-lt and cifar100-lt come from: the training
+            images, or those that the long tail leaves unused
         fresh_shifts: draw new shifts of the digits of multimnist in every epoch
         data_dir: folder of public data sets [default: $TAILMASK_DATA, else a cache]
         download: download public data sets that are not in the folder
@@ -72,7 +74,7 @@ class DataOptions:
         ),
         "your own arrays and images": ("inputs", "targets", "classes", "images", "image_size", "augment"),
         "splits": ("test_file", "validation_file", "test", "validation", "group", "time", "data_seed"),
-        "public data sets": ("rho", "fresh_shifts", "data_dir", "download"),
+        "public data sets": ("rho", "validation_from", "fresh_shifts", "data_dir", "download"),
     }
 
     labels: str | None = None
@@ -101,6 +103,7 @@ class DataOptions:
     time: str | None = None
     data_seed: int = 0
     rho: float = 100.0
+    validation_from: Literal["training", "unused"] = "training"
     fresh_shifts: bool = False
     data_dir: Path | None = None
     download: bool = True
@@ -117,6 +120,8 @@ class DataOptions:
                 raise UserError(f"--{name.replace('_', '-')} must be {limit} or more, got {value:g}")
         if self.data_seed >= 2**32:  # what splits are drawn with takes no more
             raise UserError(f"--data-seed must be below {2**32}, got {self.data_seed}")
+        if self.validation_from == "unused" and not self.validation:
+            raise UserError("--validation-from unused needs a share, as in --validation 0.1")
         if not self.separator:
             raise UserError("--separator must not be empty")
 

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from tailmask._util.messages import listing, nearest, require
 from tailmask.integrations.logged_values import curves
 from tailmask.integrations.resume import ResumableState
-from tailmask.integrations.steering import warn_if_idle, warn_of_no_passes
+from tailmask.integrations.steering import refuse_damping, warn_if_idle, warn_of_no_passes
 from tailmask.masking import PartialLabelMasking
 from tailmask.masking.criterion_options import StatisticsSource, check_statistics
 
@@ -103,6 +103,7 @@ class PLMCallback(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Tell the criterion whose outputs to count."""
         criterion = self.criterion
+        refuse_damping(criterion)
         self._own_statistics = criterion.statistics
         criterion.statistics = self.statistics or criterion.statistics
         if criterion.statistics == "validation" and not trainer.enable_validation:

@@ -19,7 +19,7 @@ from tailmask._util.messages import UserError, require
 from tailmask.integrations.logged_values import curves
 from tailmask.integrations.padding import loss_of_all, num_own_samples
 from tailmask.integrations.resume import ResumableState
-from tailmask.integrations.steering import warn_if_idle, warn_of_no_passes
+from tailmask.integrations.steering import refuse_damping, warn_if_idle, warn_of_no_passes
 from tailmask.masking import PartialLabelMasking
 from tailmask.masking.criterion_options import StatisticsSource, check_statistics
 
@@ -107,6 +107,7 @@ class PLMTrainerCallback(TrainerCallback):
         self.name = name
         self.statistics: StatisticsSource = statistics or criterion.statistics
         self._hook: RemovableHandle | None = None
+        refuse_damping(criterion)
         self._own_statistics: StatisticsSource | None = None  # the criterion's before training
         self._first_state = copy.deepcopy(criterion.state_dict())
         self._network: weakref.ref[Any] | None = None  # the one that was trained last

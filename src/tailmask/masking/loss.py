@@ -58,7 +58,10 @@ class PartialLabelMasking(ExactBuffers):
             outside is masked before any `step`. The paper uses (0, 1) on MSCOCO.
         warmup: How many of the first steps leave the ratios; None is 0, and for `adapt="prevalence"` half of
             `epochs` (5 without them).
-        epochs: How many epochs training has, for `adapt="prevalence"`; None if that is not known.
+        hold: After how many steps the ratios stay as they are; below 1 a share of `epochs`. None is never.
+        damp: Multiply λ with the learning rate's factor, which `step` then needs.
+        epochs: How many epochs training has, for `adapt="prevalence"` and a share as `hold`; None if that is
+            not known.
         classes: Names of the classes, for warnings; None numbers them.
         statistics: Whose outputs move the ratios: "training" counts those that `forward` sees in training,
             "validation" only those given to `update`. None is "validation" for `adapt="prevalence"`, else
@@ -88,6 +91,8 @@ class PartialLabelMasking(ExactBuffers):
         initial_ratio: InitialRatio | Tensor | Sequence[float] = "class",
         ratio_range: tuple[float, float] | None = None,
         warmup: int | None = None,
+        hold: float | None = None,
+        damp: bool = False,
         epochs: int | None = None,
         classes: Sequence[str] | None = None,
         statistics: StatisticsSource | None = None,
@@ -111,7 +116,7 @@ class PartialLabelMasking(ExactBuffers):
             reduction=reduction,
             validate=validate,
         )
-        self.schedule = Schedule.of(adapt, rate=rate, warmup=warmup, epochs=epochs)
+        self.schedule = Schedule.of(adapt, rate=rate, warmup=warmup, hold=hold, damp=damp, epochs=epochs)
         self.loss = loss
         self.statistics = self.options.statistics
         self.generator = generator
@@ -240,8 +245,10 @@ class PartialLabelMasking(ExactBuffers):
         self.histograms.add(self._read(logits, targets))
         self._notices.by_update = True
 
-    def step(self) -> RatioUpdate:
+    def step(self, *, lr_factor: float | None = None) -> RatioUpdate:
         """Move the target ratios by what was recorded since the last step (Eq. 5 to 7); call once an epoch.
+
+        `lr_factor` is the epoch's learning rate as a share of its base; it is used with `damp=True` only.
 
         In a process group all ranks must call it: their counts are summed, so that every rank gets the ratios
         that one process would have got. Where nothing was recorded, logits or gaps were not finite or targets
@@ -252,9 +259,9 @@ class PartialLabelMasking(ExactBuffers):
             raise_faults(faults)
             if not counts.any():
                 raise ValueError(notices.nothing_recorded(self.statistics))
+            rate = self.schedule.rate_at(int(self.num_steps), lr_factor=lr_factor)
             gap = ratios.gaps(self.options, counts, self.class_counts)
             self._notices.look_at_counts(self.counts, summed=counts)
-            rate = self.schedule.rate_at(int(self.num_steps))
             self._set_ratio(functional.next_ratio(self.target_ratio, gap, rate))
             self._notices.look_at_keep(self.options, self.keep)
             self.num_steps += 1
@@ -306,7 +313,7 @@ class PartialLabelMasking(ExactBuffers):
         """Whether so many more epochs mask nothing, because the warm-up leaves the ratios for that long."""
         if self.warmup == 0 or bool((self.keep < 1).any()):
             return False
-        return int(self.num_steps) + num_epochs <= self.warmup + 1
+        return self.schedule.is_idle or int(self.num_steps) + num_epochs <= self.warmup + 1
 
     @property
     def supports_prior_shift(self) -> bool:

@@ -93,9 +93,12 @@ class Objective(nn.Module):
             negatives, positives = self.sampler.class_counts()
             self.masking.set_class_counts(positives, negatives)
 
-    def end_epoch(self) -> RatioUpdate | None:
-        """Move the ratios by the epoch's statistics; all ranks must call it."""
-        return None if self.masking is None else self.masking.step()
+    def end_epoch(self, *, lr_factor: float | None = None) -> RatioUpdate | None:
+        """Move the ratios by the epoch's statistics; all ranks must call it.
+
+        `lr_factor` is the learning rate at the epoch's end as a share of its base.
+        """
+        return None if self.masking is None else self.masking.step(lr_factor=lr_factor)
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Loss of a batch."""

@@ -107,7 +107,10 @@ def _idle(criterion: PartialLabelMasking, *, num_epochs: int, is_drawn: bool) ->
     if not criterion.is_idle_for(num_epochs):
         return ()
     outcome = "it holds those of the first draw" if is_drawn else "it masks nothing"
+    reason, remedy = f"the number of epochs is {num_epochs}", "train for more, or set plm:warmup=0"
+    if criterion.schedule.is_idle:
+        reason, remedy = f"hold={criterion.schedule.hold} skips the others", "set a larger plm:hold"
     return (
-        f"plm's first {criterion.warmup} updates leave the ratios as they are, and the number of epochs is "
-        f"{num_epochs}, so {outcome}: train for more, or set plm:warmup=0",
+        f"plm's first {criterion.warmup} updates leave the ratios as they are, and {reason}, so {outcome}: "
+        f"{remedy}",
     )

@@ -16,7 +16,7 @@ __all__ = ["masked"]
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    masked(torch.ones(2, 3), **options)  # the criterion checks what goes together
+    masked(torch.ones(2, 3), epochs=100, **options)  # the criterion checks what goes together
 
 
 @word(
@@ -41,6 +41,8 @@ def masked(
     adapt: Annotated[Literal["divergence", "prevalence"], Option()] = "divergence",
     warmup: Annotated[int | None, Option(minimum=0, default_goes_with="adapt")] = None,
     statistics: Annotated[Literal["training", "validation"] | None, Option()] = None,
+    hold: Annotated[float | None, Option(above=0)] = None,
+    damp: Annotated[bool, Option()] = False,
 ) -> PartialLabelMasking:
     """Partial Label Masking (Duarte et al. 2021): leaves labels out of the loss at random.
 
@@ -70,6 +72,11 @@ def masked(
         statistics: Whether outputs on the training or the validation split move the ratios. By default those
             of `training`; of `validation` with `adapt=prevalence` where there is a validation split (the
             paper's sets have none unless you add `--validation 0.1`).
+        hold: When the ratios stop moving: a share of training below 1, or a number of epochs. `hold=0.8`
+            holds them for the last fifth of training, which on CIFAR begins when the learning rate falls.
+            By default they never stop.
+        damp: Whether λ falls with the learning rate: λ of an epoch is `rate` times the learning rate at the
+            epoch's end over its base.
 
     Mind:
         λ · epochs sets how far ratios drift under `divergence`. Needs a loss with one term per label, so not
@@ -93,4 +100,6 @@ def masked(
         adapt=adapt,
         warmup=warmup,
         statistics=statistics,
+        hold=hold,
+        damp=damp,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -14,19 +15,35 @@ from torch import Tensor, nn
 from tailmask._util.messages import UserError, nearest
 from tailmask.models.last_layer import normalize_head, start_bias, start_uniform
 from tailmask.models.member_networks import MemberNetworks
-from tailmask.models.resnet import ResNet
+from tailmask.models.resnet import FewShotResNet12, ResNet
 from tailmask.models.resnet50 import ResNet50
 from tailmask.models.small import cnn, mlp
 from tailmask.models.trial_run import check_outputs, reason
 
 __all__ = ["MODELS", "build_model", "is_own_model"]
 
+
+def _resnet12(channels: int, classes: int, widening: int = 1) -> nn.Module:
+    return ResNet((1, 2, 2), in_channels=channels, num_classes=classes, widening=widening)
+
+
 _IMAGE_MODELS: dict[str, Callable[[int, int], nn.Module]] = {
-    "resnet12": lambda channels, classes: ResNet((1, 2, 2), in_channels=channels, num_classes=classes),
+    "resnet12": _resnet12,
+    "resnet12-wide2": functools.partial(_resnet12, widening=2),
+    "resnet12-wide4": functools.partial(_resnet12, widening=4),
+    "resnet12-fewshot": lambda channels, classes: FewShotResNet12(
+        (64, 128, 256, 512), in_channels=channels, num_classes=classes
+    ),
+    "resnet12-fewshot-wide": lambda channels, classes: FewShotResNet12(
+        (64, 160, 320, 640), in_channels=channels, num_classes=classes
+    ),
     "resnet32": lambda channels, classes: ResNet((5, 5, 5), in_channels=channels, num_classes=classes),
     "resnet50": lambda channels, classes: ResNet50(in_channels=channels, num_classes=classes),
     "cnn": lambda channels, classes: cnn(in_channels=channels, num_classes=classes),
 }
+
+# How often a network halves its images without rounding up.
+_HALVINGS = {"cnn": 2, "resnet12-fewshot": 4, "resnet12-fewshot-wide": 4}
 
 MODELS = (*_IMAGE_MODELS, "mlp", "linear")
 
@@ -115,8 +132,12 @@ def _build(
             f"the model {name!r} is for images (channels, height, width), but a sample here has the shape "
             f"{shape}: choose 'mlp' or 'linear', which fit tables"
         )
-    if name == "cnn" and min(shape[1:]) < 4:  # it halves them twice
-        raise UserError(f"the model 'cnn' needs images of at least 4 × 4 pixels, got {shape[1]} × {shape[2]}")
+    least = 2 ** _HALVINGS.get(name, 0)
+    if min(shape[1:]) < least:
+        raise UserError(
+            f"the model {name!r} needs images of at least {least} × {least} pixels, "
+            f"got {shape[1]} × {shape[2]}"
+        )
     return _IMAGE_MODELS[name](shape[0], num_classes)
 
 

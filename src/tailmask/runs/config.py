@@ -14,9 +14,10 @@ from tailmask.data import DataOptions
 from tailmask.methods import Method, parse
 from tailmask.runs.recipe import Recipe
 
-__all__ = ["Precision", "RunConfig", "determined_by", "differences", "digest"]
+__all__ = ["AskedPrecision", "Precision", "RunConfig", "determined_by", "differences", "digest"]
 
 Precision = Literal["32", "bf16"]
+AskedPrecision = Literal["32", "bf16", "auto"]  # auto is bf16 where the machine is fast at it
 
 
 # Fields that earlier versions lacked; at these values runs are what they were, and so are their digests.
@@ -42,6 +43,7 @@ class RunConfig:
     precision: Precision = "32"
     compiled: bool = False
     folds: int = 1
+    notes: tuple[str, ...] = ()  # what a user should know of these choices; they determine nothing
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -67,7 +69,11 @@ class RunConfig:
 
     def to_task(self) -> dict[str, Any]:
         """The whole configuration as plain JSON, for another process."""
-        return self.to_json() | {"data": self.data, "options": self.options.to_json()}
+        return self.to_json() | {
+            "data": self.data,
+            "options": self.options.to_json(),
+            "notes": list(self.notes),
+        }
 
     @classmethod
     def from_task(cls, task: Mapping[str, Any]) -> RunConfig:
@@ -83,6 +89,7 @@ class RunConfig:
             precision=task["precision"],
             compiled=task["compile"],
             folds=task["folds"],
+            notes=tuple(task["notes"]),
         )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from tailmask._util.bf16 import has_fast_bf16
 from tailmask._util.files import shortened, slug
 from tailmask._util.messages import UserError
 from tailmask.data import NAMED, DataOptions, load
@@ -16,7 +17,7 @@ from tailmask.data.facts import DataFacts
 from tailmask.data.options import PLACES
 from tailmask.masking.schedule import Schedule
 from tailmask.methods import Method, parse
-from tailmask.runs.config import Precision, RunConfig
+from tailmask.runs.config import AskedPrecision, Precision, RunConfig
 from tailmask.runs.recipe import Recipe, load_recipe, recipe_names
 
 __all__ = ["ResolvedSetting", "Setting", "configure", "default_recipe", "without_places"]
@@ -31,6 +32,10 @@ TABLE_MODELS = ("mlp", "linear")
 
 # Up to this λ a shorter budget raises it, so that λ · epochs, and with it how far ratios drift, stays.
 SLOW_RATE = 0.01
+
+# From this λ of the update by divergence on, all classes hover around one common ratio. A training shorter
+# than this share of the recipe's then shows frequent classes too few of their positives.
+_FAST_RATE, _SHORT_SHARE = 0.5, 0.5
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Setting:
     budget: float = 1.0
     epochs: int | None = None
     fields: tuple[str, ...] = ()  # of the recipe, as in optimizer.lr=0.05
-    precision: Precision = "32"
+    precision: AskedPrecision = "32"
     compiled: bool = False
     folds: int | None = None  # None chooses by the data
 
@@ -75,11 +80,26 @@ class Setting:
         if self.data not in NAMED and not Path(self.data).exists():
             load(self.data)  # says which name is nearest, before anything heavy is imported
 
-    def resolve(self, facts: DataFacts | None = None) -> ResolvedSetting:
+    def keep_precision(self, existing: Any) -> Setting:
+        """The setting with the precision of what exists already in its place, if it leaves that open.
+
+        >>> Setting("digits", precision="auto").keep_precision("bf16").precision
+        'bf16'
+        >>> Setting("digits").keep_precision("bf16").precision
+        '32'
+        """
+        if self.precision != "auto" or existing not in get_args(Precision):
+            return self
+        return dataclasses.replace(self, precision=existing)
+
+    def resolve(
+        self, facts: DataFacts | None = None, *, has_fast_bf16: Callable[[], bool] = has_fast_bf16
+    ) -> ResolvedSetting:
         """The setting with its recipe resolved: chosen for the data, with all fields set, and scaled.
 
-        `facts` are loaded if they are not given and the recipe depends on them: without a recipe of their
-        own, images are trained otherwise than tables, and the rarest classes are a share of all.
+        The precision "auto" becomes "bf16" where `has_fast_bf16` says so, else "32". `facts` are loaded if
+        they are not given and the recipe depends on them: without a recipe of their own, images are trained
+        otherwise than tables, and the rarest classes are a share of all.
         """
         if facts is None and self.recipe is None and self.data not in recipe_names():  # it depends on them
             facts = DataFacts.of(load(self.data, self.options))
@@ -93,12 +113,10 @@ class Setting:
                 num_classes=len(facts.classes), single_label=facts.single_label
             )
             recipe = dataclasses.replace(recipe, evaluation=evaluation)
-        return ResolvedSetting(
-            self,
-            recipe,
-            shortening=length / epochs if self.budget != 1.0 else 1.0,
-            folds=_folds(self.folds, recipe, facts),
-        )
+        asked = self
+        if self.precision == "auto":
+            asked = dataclasses.replace(self, precision="bf16" if has_fast_bf16() else "32")
+        return ResolvedSetting(asked, recipe, length, folds=_folds(self.folds, recipe, facts))
 
     @property
     def choices(self) -> dict[str, Any]:
@@ -168,12 +186,13 @@ class Setting:
 class ResolvedSetting:
     """A setting and the recipe that it comes to; `config` makes the runs' configurations of it.
 
-    A budget makes training `shortening` times as short as the recipe says.
+    The precision in `asked` is no longer "auto". `length` is the number of epochs before a budget, or another
+    number of epochs, scaled the recipe.
     """
 
     asked: Setting
     recipe: Recipe
-    shortening: float = 1.0
+    length: int
     folds: int = 1
 
     @property
@@ -195,7 +214,9 @@ class ResolvedSetting:
         """The configuration of a run."""
         asked = parse(method)
         resolved = asked.with_defaults(self.recipe.method)
-        resolved = _fitted_to_length(resolved, self.recipe.schedule.epochs, self.shortening)
+        epochs = self.recipe.schedule.epochs
+        shortening = self.length / epochs if self.asked.budget != 1.0 else 1.0
+        resolved = _fitted_to_length(resolved, epochs, shortening)
         return RunConfig(
             data=self.data,
             name=str(asked),
@@ -204,9 +225,10 @@ class ResolvedSetting:
             options=self.options,
             seed=seed,
             budget=self.asked.budget,
-            precision=self.asked.precision,
+            precision="bf16" if self.asked.precision == "bf16" else "32",
             compiled=self.asked.compiled,
             folds=self.folds,
+            notes=_notes(resolved, share=epochs / self.length),
         )
 
 
@@ -220,7 +242,7 @@ def configure(
     budget: float = 1.0,
     epochs: int | None = None,
     fields: Sequence[str] = (),
-    precision: Precision = "32",
+    precision: AskedPrecision = "32",
     compiled: bool = False,
     folds: int | None = None,
     facts: DataFacts | None = None,
@@ -239,7 +261,7 @@ def configure(
             the warm-up of the update by prevalence always follow from the number of epochs, unless they are
             named.)
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
-        precision: "32", or "bf16" for mixed precision.
+        precision: "32", "bf16" for mixed precision, or "auto" for "bf16" where the machine is fast at it.
         compiled: Whether to compile the network with torch.compile.
         folds: Number of folds to cross-fit; None is 5 for tables of fewer than 20,000 rows, else 1.
         facts: Facts about the data, if they are at hand; otherwise the data are loaded where they matter.
@@ -302,6 +324,21 @@ def _folds(asked: int | None, recipe: Recipe, facts: DataFacts | None) -> int:
             )
         return 1
     return asked or (DEFAULT_FOLDS if facts.raw_rows < FEW_ROWS else 1)
+
+
+def _notes(method: Method, *, share: float) -> tuple[str, ...]:
+    """What to say of a method that is trained for a share of the recipe's epochs."""
+    masking = method.masking
+    if masking is None or method.learner is not None or masking.get("adapt") == "prevalence":
+        return ()
+    rate = Schedule.of("divergence", rate=masking.get("rate")).rate
+    if rate < _FAST_RATE or share >= _SHORT_SHARE:
+        return ()
+    return (
+        f"plm with λ = {rate:g} starves frequent classes in short trainings, and this one has "
+        f"{100 * share:.3g} % of the recipe's epochs: on CIFAR-10-LT (ρ = 100) its error was 48.2 at 15 % of "
+        "the epochs, where that of bce was 40.6, and 25.29 at 75 % (in the paper 24.86)",
+    )
 
 
 def _text(value: Any) -> str:

@@ -18,7 +18,7 @@ from tailmask.data.facts import DataFacts
 from tailmask.methods import DEFAULT_METHODS, TABLE_METHODS
 from tailmask.report.result_markdown import render_markdown
 from tailmask.runs import ResolvedSetting, Run, Setting
-from tailmask.runs.config import Precision
+from tailmask.runs.config import AskedPrecision
 from tailmask.runs.lock import locked
 from tailmask.studies.existing_runs import check_recipe, complete_runs, other_runs
 from tailmask.studies.planned_runs import (
@@ -89,7 +89,7 @@ def compare(
     epochs: int | None = None,
     fields: Sequence[str] = (),
     options: DataOptions | None = None,
-    precision: Precision = "32",
+    precision: AskedPrecision = "32",
     folds: int | None = None,
     decisions: Sequence[Decision] | None = None,
     listener: Listener | None = None,
@@ -119,7 +119,8 @@ def compare(
         epochs: Number of epochs, in place of a budget.
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         options: Choices about the data.
-        precision: "32", or "bf16" for mixed precision.
+        precision: "32", "bf16" for mixed precision, or "auto" for "bf16" where the machine is fast at it; a
+            study that is resumed keeps its precision.
         folds: Number of folds to cross-fit; None is 5 for tables of fewer than 20,000 rows, else 1.
         decisions: Which rows to add that decide otherwise by the same outputs: "tuned thresholds" and
             "prior shift"; None is both.
@@ -131,7 +132,7 @@ def compare(
     setting = Setting(
         data, options or DataOptions(), recipe, budget, epochs, tuple(fields), precision, folds=folds
     )
-    names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
+    setting, names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
     to_tune = tunable(names) if tune else []
     if listener is not None:
         listener.prepare()
@@ -171,7 +172,7 @@ def plan_comparison(
 
     The study's folder is begun, so that they can be made in it: `compare` then finds them there.
     """
-    names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
+    setting, names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
     with Pool(1) as pool:
         facts = pool.facts([setting])[setting]
         resolved = setting.resolve(facts)
@@ -190,16 +191,16 @@ def _check(
     seeds: int,
     out: Path | str | None,
     baseline: str | None,
-) -> tuple[list[str], Path]:
-    """The methods' canonical names and the study's folder, after all that can be checked without the data."""
+) -> tuple[Setting, list[str], Path]:
+    """The setting, canonical names and the study's folder, after all that can be checked without the data."""
     check_count("seeds", seeds)
     check_extras()
     names = _names(DEFAULT_METHODS if methods is None else methods, baseline)
     setting.check(names)
     setting.check_data()
     folder = Path(f"tailmask-compare-{Path(setting.data).stem}" if out is None else out)
-    check_study(folder, setting)
-    return names, folder
+    setting = check_study(folder, setting)
+    return setting, names, folder
 
 
 class _Made(NamedTuple):

@@ -16,21 +16,25 @@ from tailmask.runs.setting import ResolvedSetting, Setting, without_places
 __all__ = ["begin_study", "check_study"]
 
 
-def check_study(folder: Path, setting: Setting) -> None:
+def check_study(folder: Path, setting: Setting) -> Setting:
     """Raise a `UserError` unless the folder is new, empty, or of a study with the same setting.
 
-    Methods and seeds are not part of what a study is: more of them may be added to it.
+    Returns the setting, with the study's own precision where that is left open. Methods and seeds are not
+    part of what a study is: more of them may be added to it.
     """
     if not (folder / "study.json").is_file():
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder} is a file: choose another folder with --out")
         if folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
             raise UserError(f"{folder} holds files that are not of a study: choose another with --out")
-        return
-    there, asked = _read_setting(folder / "study.json"), setting.identity()
+        return setting
+    there = _read_setting(folder / "study.json")
+    setting = setting.keep_precision(there.get("precision", "32"))
+    asked = setting.identity()
     if asked["epochs"] is None:  # the recipe's own number is known with the data: `begin_study` compares it
         del there["epochs"], asked["epochs"]
     _refuse_differences(folder, there, asked)
+    return setting
 
 
 def begin_study(folder: Path, setting: ResolvedSetting, facts: DataFacts) -> None:

@@ -107,7 +107,7 @@ def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[st
         "classes": list(dataset.classes),
         "single_label": dataset.single_label,
         "train_counts": [list(statistics["train"].negatives), list(statistics["train"].positives)],
-        "notes": list(data_notes(dataset, statistics)),
+        "notes": [*data_notes(dataset, statistics), *config.notes],
         "unit": dataset.unit,
     }
 

@@ -49,10 +49,10 @@ class Parts:
         masking = self.objective.masking
         return None if masking is None else (masking.target_ratio.clone(), masking.keep.clone())
 
-    def end_epoch(self, epoch: int) -> RatioUpdate | None:
-        """Move PLM's ratios after an epoch, counted from 0."""
+    def end_epoch(self, epoch: int, *, lr: float) -> RatioUpdate | None:
+        """Move PLM's ratios after an epoch, counted from 0, whose last step had the learning rate `lr`."""
         try:
-            return self.objective.end_epoch()
+            return self.objective.end_epoch(lr_factor=lr / self.recipe.optimizer.lr)
         except ValueError as error:
             raise UserError(f"the ratios cannot be moved after epoch {epoch + 1}: {error}") from error
 

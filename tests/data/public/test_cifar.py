@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,33 @@ def test_the_first_images_of_each_class_are_kept() -> None:
         assert held_out[labels[held_out] == c].tolist() == first[number - held :]
     with pytest.raises(UserError, match=r"class 'a' has \d+ training images, rho 2 asks for 299"):
         long_tail_rows(labels, names, 299, rho=2, validation=0.0)
+
+
+def test_validation_from_images_that_the_long_tail_leaves_unused(tmp_path: Path) -> None:
+    tail = long_tail_counts(5000, 10, 5000)  # 5000, 1940, … 2, 1
+    extra = [0, 9, 5, 4, 4, 4, 4, 4, 1, 0]
+    folder = tmp_path / "cifar-10-batches-bin"
+    records = write_cifar10(folder, [number + more for number, more in zip(tail, extra, strict=True)])
+    options = DataOptions(data_dir=tmp_path, download=False, rho=5000)
+    held_options = dataclasses.replace(
+        options, validation=0.001, validation_from="unused"
+    )  # 5 images a class
+    plain, held = load("cifar10-lt", options), load("cifar10-lt", held_options)
+    assert held.validation.counts()[1].tolist() == [0, 5, 5, 4, 4, 4, 4, 4, 1, 0]
+    first = records[records[:, 0] == 1][tail[1] : tail[1] + 5, 1:]
+    assert np.array_equal(held.validation.inputs.pixels[:5].flatten(1), first)
+    assert torch.equal(held.train.inputs.pixels, plain.train.inputs.pixels)
+    assert held.source.keys() - plain.source.keys() == {"unused"}
+    assert held.source["digest"] == plain.source["digest"]
+
+
+def test_validation_from_unused_images_needs_a_share_and_images(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"--validation-from unused needs a share, as in --validation 0\.1"):
+        DataOptions(validation_from="unused")
+    write_cifar10(tmp_path / "cifar-10-batches-bin", long_tail_counts(5000, 10, 5000))
+    options = DataOptions(data_dir=tmp_path, rho=5000, validation=0.1, validation_from="unused")
+    with pytest.raises(UserError, match=r"rho 5000 leaves no training image of .* unused: take a larger rho"):
+        load("cifar10-lt", options)
 
 
 def test_images_augmentation_and_validation(real_data: Path) -> None:

@@ -2,7 +2,10 @@
 
 Of class c the first n_c = ⌊n_max · ρ^(−c/(C−1))⌋ training images are kept, n_max being 5000 (CIFAR-10) or 500
 (CIFAR-100); the test set is the published one. There is no validation split unless `validation` asks for a
-share of the long tail, which then is held out of training: the last images of each class, rounded down.
+share of the long tail, which then is held out of training: the last images of each class, rounded down. With
+`validation_from = "unused"` training keeps all of its images. Validation then gets images that the long tail
+leaves unused: the ⌊n_max · share⌋ that follow in each class, or as many as there are. The largest class has
+none.
 Images are normalised by the mean and deviation of the training split; training pads by 4, crops and mirrors
 them.
 
@@ -115,7 +118,15 @@ def _load(variant: _Variant, options: DataOptions) -> Dataset:
         )
     share = options.validation or 0.0
     pixels, labels = _read_all(variant, [folder / name for name in variant.train])
-    train, held_out = long_tail_rows(labels, names, variant.largest, rho=options.rho, validation=share)
+    unused = options.validation_from == "unused"
+    train, held_out = long_tail_rows(
+        labels, names, variant.largest, rho=options.rho, validation=share, unused=unused
+    )
+    if unused and not len(held_out):
+        raise UserError(
+            f"rho {options.rho:g} leaves no training image of {folder} unused: take a larger rho, "
+            "or leave out --validation-from"
+        )
     test_pixels, test_labels = _read_all(variant, [folder / variant.test])
 
     def targets(values: NDArray[np.int64]) -> Tensor:
@@ -137,7 +148,8 @@ def _load(variant: _Variant, options: DataOptions) -> Dataset:
             "rho": options.rho,
             "validation": share,
             "digest": digest(pixels[train], labels[train], test_pixels, test_labels),
-        },
+        }
+        | ({"unused": digest(pixels[held_out], labels[held_out])} if unused else {}),
     )
 
 
@@ -159,9 +171,18 @@ def _read_all(variant: _Variant, paths: list[Path]) -> tuple[NDArray[np.uint8], 
 
 
 def long_tail_rows(
-    labels: NDArray[np.int64], names: list[str], largest: int, *, rho: float, validation: float
+    labels: NDArray[np.int64],
+    names: list[str],
+    largest: int,
+    *,
+    rho: float,
+    validation: float,
+    unused: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which images are for training, the first n_c of each class, and which of their last are held out."""
+    """Which images are for training, the first n_c of each class, and which are held out for validation.
+
+    These are the last of the n_c images, or, if `unused`, those that follow them.
+    """
     train, held_out = [], []
     for c, number in enumerate(long_tail_counts(largest, len(names), rho)):
         members = np.flatnonzero(labels == c)
@@ -170,6 +191,10 @@ def long_tail_rows(
                 f"class {names[c]!r} has {len(members)} training images, rho {rho:g} asks for {number}: "
                 "take a larger rho or fetch the whole data set"
             )
+        if unused:
+            train.append(members[:number])
+            held_out.append(members[number : number + int(largest * validation)])
+            continue
         kept = number - int(number * validation)
         train.append(members[:kept])
         held_out.append(members[kept:number])

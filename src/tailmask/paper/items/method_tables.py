@@ -70,9 +70,11 @@ class TableItem:
         ]
         known = [group.arm(method) for group in self.groups for method in self.rows]
         methods = self.rows | {method: [] for method in runs.more_methods(known)}
-        rows = []
+        rows, notes = [], dict.fromkeys(self.notes)
         for method, paper in methods.items():
             measures = [runs.measures(group.arm(method)) for group in self.groups]
+            for group, found in zip(self.groups, measures, strict=True):
+                notes |= dict.fromkeys(group.setting.config(method).notes if found else ())
             values = [
                 percentages(found, metric)
                 for group, found in zip(self.groups, measures, strict=True)
@@ -85,7 +87,7 @@ class TableItem:
             rows.append(ResultRow(_row_label(method, self.label), tuple(cells)))
         caption = "In percent" + ("; K is the number of rarest classes" if "K=" in "".join(columns) else "")
         table = Table(caption, self.label, tuple(columns), tuple(rows))
-        return Answer((table,), notes=(*self.notes, *self._drift(methods)))
+        return Answer((table,), notes=(*notes, *self._drift(methods)))
 
     def _drift(self, methods: Iterable[str]) -> list[str]:
         """Say where a budget has changed λ, since a table by λ would mislead otherwise."""

@@ -104,7 +104,7 @@ def _train_epoch(session: Session, loop: TableLoop, epoch: int) -> dict[str, Any
     if fault is not None:
         raise parts.fault_error(fault, epoch=epoch, num_steps=number)
     validation = parts.validate(device=loop.device)
-    update = parts.end_epoch(epoch)
+    update = parts.end_epoch(epoch, lr=rate(number - 1))
     ratio, keep = in_force or (None, None)
     return epoch_record(
         epoch=epoch,

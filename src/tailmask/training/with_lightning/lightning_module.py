@@ -126,14 +126,15 @@ class TrainingModule(pl.LightningModule):
         """Evaluate on the validation split, move the ratios, and record the epoch."""
         self._refuse(self._watch.look())
         validation = self.parts.validate(shard=self.shard, device=self.device)
-        update = self.parts.end_epoch(self.current_epoch)
+        lr = self.trainer.optimizers[0].param_groups[0]["lr"]
+        update = self.parts.end_epoch(self.current_epoch, lr=lr)
         total = torch.tensor(self._watch.total, device=self.device)
         num_samples = len(self.objective.order(self.current_epoch))
         ratio, keep = self._in_force or (None, None)
         self.record = epoch_record(
             epoch=self.current_epoch,
             loss=float(self.trainer.strategy.reduce(total, reduce_op="sum")) / num_samples,
-            lr=self.trainer.optimizers[0].param_groups[0]["lr"],
+            lr=lr,
             seconds=time.perf_counter() - self._began,
             num_samples=num_samples,
             ratio=ratio,

@@ -1,0 +1,34 @@
+"""Whether this machine computes in bfloat16 faster than in float32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["has_fast_bf16", "processor_features"]
+
+# Instructions for products of bfloat16. Without them a processor converts to float32, which is slower.
+_INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
+
+
+def has_fast_bf16() -> bool:
+    """Whether the GPU, or where there is none the processor, has instructions for bfloat16."""
+    import torch
+
+    if torch.cuda.is_available():
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    has_kernels: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return has_kernels and not _INSTRUCTIONS.isdisjoint(processor_features())
+
+
+def processor_features() -> set[str]:
+    """The instruction sets that the processor has, by the names of Linux; empty where they are not known."""
+    import torch
+
+    capabilities = getattr(torch.cpu, "get_capabilities", None)  # not in every version
+    if capabilities is not None:
+        return {name for name, value in capabilities().items() if value is True}
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return set()
+    return {flag for line in lines if line.startswith("flags") for flag in line.partition(":")[2].split()}
