@@ -16,11 +16,11 @@ from tailmask.learners.folds import Folds
 from tailmask.metrics import class_groups, evaluate
 from tailmask.runs.reader import Run
 
-__all__ = ["ArmScores", "Scores", "best_arm", "score_arm"]
+__all__ = ["ArmScores", "ModelScores", "best_arm", "score_arm"]
 
 
 @dataclass(frozen=True)
-class Scores:
+class ModelScores:
     """Shares of 1: macro-F1 with tuned thresholds over all classes and the rarest third, mAP, calibration."""
 
     f1: float
@@ -35,8 +35,8 @@ class ArmScores:
     """One row of the leaderboard."""
 
     method: str
-    out_of_fold: Scores  # thresholds fitted on other folds than those that they are scored on
-    test: Scores
+    out_of_fold: ModelScores  # thresholds fitted on other folds than those that they are scored on
+    test: ModelScores
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
@@ -51,8 +51,8 @@ class ArmScores:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ArmScores:
         """The row that `to_json` wrote."""
-        own = Scores(**{field.name: value[field.name] for field in fields(Scores)})
-        return cls(str(value["method"]), own, Scores(**value["test"]), float(value["seconds"]))
+        own = ModelScores(**{field.name: value[field.name] for field in fields(ModelScores)})
+        return cls(str(value["method"]), own, ModelScores(**value["test"]), float(value["seconds"]))
 
 
 def score_arm(run: Run) -> ArmScores:
@@ -71,7 +71,7 @@ def score_arm(run: Run) -> ArmScores:
         voters = [c for c in range(len(f1)) if c not in decisions.rare] or list(range(len(f1)))
         tail = class_groups(positives).get("tail")
         rarest = [] if tail is None else [c for c in voters if c in set(tail.tolist())]
-        out_of_fold = Scores(
+        out_of_fold = ModelScores(
             float(f1[voters].mean()),
             float(f1[rarest].mean()) if rarest else None,
             out_of_fold.map,
@@ -99,7 +99,7 @@ def best_arm(scores: Iterable[ArmScores]) -> ArmScores:
     return max(scores, key=lambda arm: arm.out_of_fold.f1 + arm.out_of_fold.map)
 
 
-def _scores(summary: dict[str, Any]) -> Scores:
+def _scores(summary: dict[str, Any]) -> ModelScores:
     values = {name: summary.get(name) for name in ("f1", "ap", "brier", "ece")}
     f1, ap, brier, ece = (0.0 if value is None else float(value) for value in values.values())
-    return Scores(f1, summary.get("f1_tail"), ap, brier, ece)
+    return ModelScores(f1, summary.get("f1_tail"), ap, brier, ece)
