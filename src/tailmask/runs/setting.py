@@ -30,6 +30,9 @@ FEW_ROWS, DEFAULT_FOLDS = 20_000, 5
 
 TABLE_MODELS = ("mlp", "linear")
 
+# Up to this number of features a table is trained by eight networks at once.
+MODERATE_WIDTH = 2000
+
 # Up to this λ a shorter budget raises it, so that λ · epochs, and with it how far ratios drift, stays.
 SLOW_RATE = 0.01
 
@@ -290,14 +293,20 @@ def without_places(setting: dict[str, Any]) -> dict[str, Any]:
 def default_recipe(data: str, shape: Sequence[int] = ()) -> str:
     """Name of the recipe for a data set by name; for a user's own file, the one for images or for tables.
 
-    >>> default_recipe("cifar10-lt"), default_recipe("mydata.csv"), default_recipe("mine.npz", (3, 32, 32))
-    ('cifar10-lt', 'tables', 'images')
+    Eight networks at once are for tables of moderate width: with 20,000 words they would take minutes an epoch.
+
+    >>> default_recipe("cifar10-lt"), default_recipe("mine.npz", (3, 32, 32))
+    ('cifar10-lt', 'images')
+    >>> default_recipe("mydata.csv", (72,)), default_recipe("mydata.csv", (20_000,))
+    ('table-members', 'tables')
     """
     if data in recipe_names():
         return data
     if data in ("coco-mlt", "voc-mlt"):
         return "coco"
-    return "images" if data not in NAMED and len(shape) == 3 else "tables"
+    if data not in NAMED and len(shape) == 3:
+        return "images"
+    return "table-members" if len(shape) == 1 and shape[0] <= MODERATE_WIDTH else "tables"
 
 
 def _fitted_to_length(method: Method, epochs: int, shortening: float) -> Method:
