@@ -33,8 +33,8 @@ LAYERS = [
     {"__main__"},
 ]
 CORE = set().union(*LAYERS[:3])
-# The grammar has the names of losses; the estimator trains with the loop for tables.
-FOR_INTEGRATIONS = CORE | {"methods", "training"}
+# The grammar has the names of losses; the estimators train with the loop for tables, and as `fit` does.
+FOR_INTEGRATIONS = CORE | {"data", "fitting", "methods", "training"}
 
 
 def imported(path):

@@ -30,6 +30,7 @@ __all__ = [
     "TableFormat",
     "array_pieces",
     "format_from_json",
+    "table_format",
     "typed_columns",
 ]
 
@@ -170,6 +171,20 @@ class ArrayFormat:
 
 
 RowFormat: TypeAlias = TableFormat | ArrayFormat
+
+
+def table_format(frame: pl.DataFrame) -> TableFormat:
+    """The format of a frame all of whose columns are features.
+
+    >>> polars = require("polars", extra="tables")
+    >>> table_format(polars.DataFrame({"age": [31], "city": ["Bern"]})).kinds
+    ('number', 'text')
+    """
+    kinds: list[ColumnKind] = [
+        "boolean" if kind.base_type().__name__ == "Boolean" else "number" if kind.is_numeric() else "text"
+        for kind in frame.dtypes
+    ]
+    return TableFormat(tuple(frame.columns), tuple(kinds))
 
 
 def format_from_json(value: object) -> TableFormat | ArrayFormat:

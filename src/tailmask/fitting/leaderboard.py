@@ -11,12 +11,12 @@ import numpy.typing as npt
 import torch
 
 from tailmask.learners.cross_fitted_run import scoring_folds
-from tailmask.learners.decisions import decide
+from tailmask.learners.decisions import Decisions, decide
 from tailmask.learners.folds import Folds
 from tailmask.metrics import class_groups, evaluate
 from tailmask.runs.reader import Run
 
-__all__ = ["ArmScores", "ModelScores", "best_arm", "score_arm"]
+__all__ = ["ArmScores", "ModelScores", "best_arm", "ranking_f1", "score_arm"]
 
 
 @dataclass(frozen=True)
@@ -67,19 +67,22 @@ def score_arm(run: Run) -> ArmScores:
     out_of_fold = _scores(report.summary)
     if not single:
         decisions = decide(logits, targets, _folds(arrays, seed=run.config["seed"]))
-        f1 = decisions.f1
-        voters = [c for c in range(len(f1)) if c not in decisions.rare] or list(range(len(f1)))
         tail = class_groups(positives).get("tail")
-        rarest = [] if tail is None else [c for c in voters if c in set(tail.tolist())]
+        rarest = [] if tail is None else [c for c in tail.tolist() if c not in decisions.rare]
         out_of_fold = ModelScores(
-            float(f1[voters].mean()),
-            float(f1[rarest].mean()) if rarest else None,
+            ranking_f1(decisions),
+            float(decisions.f1[rarest].mean()) if rarest else None,
             out_of_fold.map,
             out_of_fold.brier,
             out_of_fold.ece,
         )
     test = run.metrics["test" if single else "test_tuned"]["summary"]
     return ArmScores(run.config["name"], out_of_fold, _scores(test), run.seconds)
+
+
+def ranking_f1(decisions: Decisions) -> float:
+    """Macro-F1 over the classes that are not too rare to be judged, or over all where all are too rare."""
+    return float(decisions.f1.mean() if len(decisions.rare) == len(decisions.f1) else decisions.macro_f1)
 
 
 def _folds(arrays: Mapping[str, npt.NDArray[Any]], *, seed: int) -> Folds:

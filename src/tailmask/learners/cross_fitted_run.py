@@ -38,7 +38,7 @@ from tailmask.training.run_parts import build_parts
 
 __all__ = [
     "CrossFittedOutputs",
-    "build_learner",
+    "learner_of",
     "make_run",
     "raw_data",
     "run_folds",
@@ -101,11 +101,11 @@ def raw_data(dataset: Dataset, config: RunConfig) -> RawData:
     return dataset.raw
 
 
-def build_learner(config: RunConfig, dataset: Dataset) -> Learner:
+def learner_of(config: RunConfig, classes: tuple[str, ...], *, single_label: bool) -> Learner:
     """The learner of a configuration: a network, or what the method's word stands for."""
     learner = config.method.learner
     if learner is None:
-        return NetworkLearner(config, dataset.classes, single_label=dataset.single_label)
+        return NetworkLearner(config, classes, single_label=single_label)
     built: Learner = learner.build()
     return built
 
@@ -159,7 +159,7 @@ def _make(
         progress.begin(done=0, total=folds.count)
     try:
         result = crossfit(
-            build_learner(config, dataset),
+            learner_of(config, dataset.classes, single_label=dataset.single_label),
             raw.development,
             folds,
             seed=config.seed,

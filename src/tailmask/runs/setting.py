@@ -293,7 +293,7 @@ def without_places(setting: dict[str, Any]) -> dict[str, Any]:
 def default_recipe(data: str, shape: Sequence[int] = ()) -> str:
     """Name of the recipe for a data set by name; for a user's own file, the one for images or for tables.
 
-    Eight networks at once are for tables of moderate width: with 20,000 words they would take minutes an epoch.
+    Eight networks at once are for tables of moderate width: with 20,000 words an epoch would take minutes.
 
     >>> default_recipe("cifar10-lt"), default_recipe("mine.npz", (3, 32, 32))
     ('cifar10-lt', 'images')
