@@ -27,7 +27,7 @@ GENERATOR = '<meta name="generator" content="tailmask'
 
 _OUTCOMES = {
     "helped": "It helped",
-    "mixed": "A trade",
+    "baseline": "The baseline does it",
     "unclear": "No clear difference",
     "harmed": "It did harm",
     "nothing": "Nothing to compare",
