@@ -94,6 +94,11 @@ def _moved(
     return moved, values(one.by_member) - values(two.by_member)
 
 
+def _defined(resampled: Tensor, point: Tensor) -> Tensor:
+    """Resampled measures (B, K), where one is not defined as it was measured (K,)."""
+    return torch.where(resampled.isnan(), point, resampled)
+
+
 class _Table:
     """Fills a comparison seed by seed; of a run's outputs just what is needed later is kept."""
 
@@ -117,6 +122,7 @@ class _Table:
         self.unit: str | None = None
         self.reports: dict[tuple[str, Decision], list[Report]] = defaultdict(list)
         self.pairs: dict[tuple[str, Decision, Decision], PairedDifferences] = defaultdict(PairedDifferences)
+        self.levels: dict[tuple[str, Decision], PairedDifferences] = defaultdict(PairedDifferences)
         self.class_pairs: dict[str, PairedDifferences] = defaultdict(PairedDifferences)
         self.metrics: list[str] = []
 
@@ -129,6 +135,10 @@ class _Table:
             measured = self._measure(by_seed[seed])
             for decision, values in measured.items():
                 self.reports[method, decision].append(values.report)
+                point = self._summary(values.report)
+                moved, members = self._resampled(values.resamples), values.by_member
+                by_member = None if members is None else _defined(self._resampled(members), point)
+                self.levels[method, decision].add(point, _defined(moved, point), by_member=by_member)
             if method == self.experiment.baseline:
                 reference = measured
             self._pair(method, measured, reference)
@@ -186,10 +196,8 @@ class _Table:
             two = reference[other]
             point = self._summary(one.report) - self._summary(two.report)
             moved, by_member = _moved(one, two, self._resampled)
-            moved = torch.where(moved.isnan(), point, moved)
-            if by_member is not None:
-                by_member = torch.where(by_member.isnan(), point, by_member)
-            self.pairs[method, decision, other].add(point, moved, by_member=by_member)
+            by_member = None if by_member is None else _defined(by_member, point)
+            self.pairs[method, decision, other].add(point, _defined(moved, point), by_member=by_member)
         if method != self.experiment.baseline and reference:
             shown = self.class_decision if self.class_decision in measured else "default"
             one = measured[shown]
@@ -260,11 +268,20 @@ class _Table:
         for method in self.experiment.methods:
             for decision in self.decisions:
                 reports = self.reports.get((method, decision), [])
+                ends = self._level_ends(method, decision) if reports else {}
                 for metric in reports[0].summary if reports else ():
                     values = torch.tensor([report.summary[metric] for report in reports], dtype=torch.float64)
                     std = float(values.std()) if len(values) > 1 else math.nan
-                    found.append(Row(method, decision, metric, float(values.mean()), std, len(values)))
+                    low, high = ends.get(metric, (math.nan, math.nan))
+                    mean = float(values.mean())
+                    found.append(Row(method, decision, metric, mean, std, len(values), low, high))
         return found
+
+    def _level_ends(self, method: str, decision: Decision) -> dict[str, tuple[float, float]]:
+        """The interval of each measure's mean, within 0 and 1."""
+        low, high = self._interval(self.levels[method, decision])
+        ends = zip(low.clamp(min=0.0).tolist(), high.tolist(), strict=True)
+        return dict(zip(self.metrics, ends, strict=True))
 
     def _differences(self) -> list[Difference]:
         found = []

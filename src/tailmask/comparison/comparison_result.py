@@ -47,7 +47,10 @@ class MethodRuns:
 
 @dataclass(frozen=True)
 class Row:
-    """Mean and standard deviation of a measure over `n` seeds; the deviation of one seed is NaN."""
+    """Mean and standard deviation of a measure over `n` seeds; the deviation of one seed is NaN.
+
+    `low` and `high` are the ends of the mean's 95 % interval over test samples and seeds; NaN without one.
+    """
 
     method: str
     decision: Decision
@@ -55,6 +58,8 @@ class Row:
     mean: float
     std: float
     n: int
+    low: float = math.nan
+    high: float = math.nan
 
 
 @dataclass(frozen=True)
