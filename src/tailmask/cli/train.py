@@ -197,7 +197,7 @@ def _class_table(run: Run) -> Table:
     from rich.text import Text
 
     tuned = "test_tuned" in run.metrics
-    values: dict[str, Any] = run.metrics["test_tuned" if tuned else "test"]["per_class"]
+    values = _class_values(run, "test_tuned" if tuned else "test")
     train_positives = [int(number) for number in run.config["train_counts"][1]]
     order = by_frequency(train_positives)[-MOST_CLASSES:]
     how = (
@@ -215,9 +215,24 @@ def _class_table(run: Run) -> Table:
     for index in order:
         name, number = printable(str(run.config["classes"][index])), values["positives"][index]
         shares = (_percent(values[measure][index]) for measure in ("precision", "recall", "f1"))
-        table.add_row(Text(name), f"{train_positives[index]:,}", f"{number:,}", *shares)
+        table.add_row(Text(name), f"{train_positives[index]:,}", f"{number:,.0f}", *shares)
     table.caption, table.caption_justify = "in %; metrics.json and decisions.json have all classes", "left"
     return table
+
+
+def _class_values(run: Run, split: str) -> dict[str, list[float]]:
+    """Precision, recall, F1 and positives of each class."""
+    found = run.metrics[split].get("per_class")
+    number = len(run.config["classes"])
+    for name in ("precision", "recall", "f1", "positives"):
+        values = found.get(name) if isinstance(found, dict) else None
+        if not isinstance(values, list) or len(values) != number or not all(map(_is_number, values)):
+            raise UserError(f"{run.folder}/metrics.json has no valid {name!r} of each class")
+    return dict(found)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _percent(value: float | None) -> str:
