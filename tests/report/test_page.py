@@ -166,6 +166,8 @@ def test_cross_fitted_runs_without_a_history_have_a_page(runs: list[Run], tmp_pa
     copies = [Run(shutil.copytree(run.folder, tmp_path / run.folder.name)) for run in runs]
     for run in copies:
         (run.folder / "history.jsonl").unlink()
+        record = json.loads((run.folder / "run.json").read_text()) | {"folds": 5}
+        (run.folder / "run.json").write_text(json.dumps(record))
         (run.folder / "model.safetensors").unlink()
         (run.folder / "model").mkdir()
         logits, targets = (run.predictions()[f"validation_{name}"] for name in ("logits", "targets"))

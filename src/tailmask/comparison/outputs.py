@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -54,6 +55,7 @@ class Outputs:
     members: Tensor | None = None
     validation: tuple[Tensor, Tensor] | None = None
     validation_members: NDArray[Any] | None = None
+    validation_folds: NDArray[Any] | None = None
     rule: DecisionRule = F1_RULE
 
     def offers(self, decision: Decision) -> bool:
@@ -105,7 +107,9 @@ class Outputs:
         if self.single_label:
             labels = DecisionRule("top", 1).labels(logits, None)
         elif decision == rule_decision(self.rule):
-            folds = validation_folds(targets, self.validation_members)
+            folds = self.validation_folds
+            if folds is None:
+                folds = validation_folds(targets, self.validation_members)
             if folds is None:
                 return None
             labels = cross_fitted_labels(self.rule, self._probabilities(logits), targets, folds)
@@ -168,8 +172,19 @@ def read_outputs(run: Run, rule: DecisionRule = F1_RULE) -> Outputs:
         None if members is None else torch.from_numpy(members),
         validation,
         arrays.get("validation_members"),
+        _folds(arrays, path),
         rule,
     )
+
+
+def _folds(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any] | None:
+    """The folds that a cross-fitted run scores its decisions by, (N,)."""
+    folds = arrays.get("validation_folds") if "validation_targets" in arrays else None
+    if folds is not None and (
+        folds.shape != arrays["validation_targets"].shape[:1] or folds.dtype != "int64"
+    ):
+        raise UserError(f"{path} must hold validation_folds with a number for each validation sample")
+    return folds
 
 
 def _fitted(run: Run) -> tuple[Tensor | None, Tensor | None]:

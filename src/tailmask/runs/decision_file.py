@@ -104,10 +104,15 @@ def fit_decisions(
     *,
     classes: Sequence[str],
     members: NDArray[np.int64] | None = None,
+    folds: NDArray[np.int64] | None = None,
+    thresholds: Tensor | None = None,
 ) -> RunDecisions | None:
-    """Thresholds for a rule, and what they are expected to reach; None where nothing can be cross-fitted."""
-    thresholds = rule.fit(probabilities, targets)
-    folds = validation_folds(targets, members)
+    """Thresholds for a rule, and what they are expected to reach; None where nothing can be cross-fitted.
+
+    `folds` (N,) and `thresholds` (C,) are those of a run that has its own.
+    """
+    thresholds = rule.fit(probabilities, targets) if thresholds is None else thresholds
+    folds = validation_folds(targets, members) if folds is None else folds
     if thresholds is None or folds is None:
         return None
     found = expected_scores(rule, probabilities, targets, folds, fewest=FEWEST_POSITIVES)
