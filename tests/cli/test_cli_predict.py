@@ -188,6 +188,8 @@ def test_a_study_predicts_with_what_it_chose(run, new, tmp_path, capsys, monkeyp
     expected = predicted(run, new, "-o", tmp_path / "run.parquet", *options)
     shutil.rmtree(folder / "runs" / "plm_seed=0")  # the chosen run is the other one
     assert predicted(folder, new, "-o", tmp_path / "study.parquet").equals(expected)
+    (folder / "ensembles").mkdir()  # where studies keep those
+    (folder / "runs" / "plm_seed=1").rename(folder / "ensembles" / "plm_seed=1")
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     assert main(["predict", "study", "new.csv"]) == 0

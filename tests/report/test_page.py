@@ -9,15 +9,16 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from sklearn.metrics import confusion_matrix
 
 from synthetic_runs import draw_logits, draw_targets, write_run
 from tailmask.calibration import DecisionRule
 from tailmask.comparison import arrange, compare_runs
 from tailmask.comparison.outputs import read_outputs
 from tailmask.comparison.verdict_sentences import verdict
-from tailmask.metrics import class_confusion
 from tailmask.report import page_tables, run_curves, write_report
 from tailmask.report.html_page import GENERATOR, render_report
 from tailmask.report.page_figures import plan_figures
@@ -187,19 +188,18 @@ def test_cross_fitted_runs_without_a_history_have_a_page(runs: list[Run], tmp_pa
 
 def test_confused_classes_are_shown_where_there_is_one_label_a_sample(tmp_path: Path) -> None:
     runs = write_runs(tmp_path / "runs", ("bce", "plm"), single_label=True)
-    for run in runs:
-        arrays = run.predictions()
-        table = class_confusion(*(torch.from_numpy(arrays[f"test_{name}"]) for name in ("logits", "targets")))
-        metrics = json.loads((run.folder / "metrics.json").read_text())
-        metrics["test"]["confusion"] = table.tolist()
-        (run.folder / "metrics.json").write_text(json.dumps(metrics))
-    fresh = [Run(run.folder) for run in runs]
-    (first, *_) = page_tables.confusion_table(fresh[:2], fresh[0].config["classes"])
-    assert first.number == 30
-    assert sum(first.shares) == pytest.approx(100, abs=0.3)
-    page = render_report(fresh, comparison=compare_runs(fresh, resamples=100))
+    comparison = compare_runs(runs, resamples=100)
+    (first, *others) = page_tables.confusion_table(runs[:2], comparison)
+    assert (first.number, len(others)) == (30, 4)
+    arrays = [run.predictions() for run in runs[:2]]
+    true = np.concatenate([each["test_targets"].argmax(1) for each in arrays])
+    predicted = np.concatenate([each["test_logits"].argmax(1) for each in arrays])
+    expected = 100 * confusion_matrix(true, predicted, normalize="true")[0]
+    assert first.shares == pytest.approx(expected.tolist(), abs=0.051)
+    page = render_report(runs, comparison=comparison)
     assert "Which class is taken for which" in page
-    assert page_tables.confusion_table(fresh, ["a"] * 30) == []
+    several = dataclasses.replace(comparison, single_label=False)
+    assert page_tables.confusion_table(runs, several) == []
 
 
 def test_page_is_one_file_that_loads_nothing(page: str) -> None:

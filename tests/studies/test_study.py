@@ -35,7 +35,8 @@ def test_the_study_holds_tables_figures_and_files(pool, tmp_path):
     assert f1["n"] == 3
     assert len(tables["class_gains"]) == len(CLASSES)
     figures = study.figures()
-    assert list(figures) == ["differences", "by-class", "outputs", "ratios", "divergences", "losses"]
+    curves = ["precision-recall", "calibration", "outputs", "ratios", "divergences", "losses"]
+    assert list(figures) == ["differences", "by-class", *curves]
     assert all(type(figure).__name__ == "Figure" for figure in figures.values())
     assert study.report_path.is_file()
     content = json.loads((tmp_path / "study" / "comparison.json").read_text())

@@ -33,22 +33,28 @@ def choose_run(path: Path, name: str | None = None) -> ChosenRun:
             raise UserError(f"{path} is not the folder of a study, of which --run {name} names a run")
         return ChosenRun(path)
     if name is not None:
-        return ChosenRun(_named(path / "runs", name))
+        return ChosenRun(_named(path, name))
     chosen = _read_choice(path)
-    run = path / "runs" / chosen["run"]
-    if not Run(run).is_complete:
+    run = next((run.folder for run in _complete_runs(path) if run.folder.name == chosen["run"]), None)
+    if run is None:
         raise UserError(
             f"{path} has chosen {chosen['run']}, which is not in its folder: name a run with --run"
         )
     return ChosenRun(run, chosen["decision"])
 
 
-def _named(folder: Path, name: str) -> Path:
-    runs = [run for run in map(Run, sorted(folder.glob("*_seed=*"))) if run.is_complete]
+def _complete_runs(study: Path) -> list[Run]:
+    """The runs of a study, also ensembles, but for those that only chose a rate."""
+    found = [path for path in sorted(study.glob("*/*_seed=*")) if path.parent.name != "tuning"]
+    return [run for run in map(Run, found) if run.is_complete]
+
+
+def _named(study: Path, name: str) -> Path:
+    runs = _complete_runs(study)
     own = [run for run in runs if run.folder.name == name]
     own += [run for run in runs if name in (run.config.get("name"), run.config.get("method"))]
     if not own:
-        raise UserError(f"{folder.parent} has no run {name!r}: {nearest(name, _names(runs))}")
+        raise UserError(f"{study} has no run {name!r}: {nearest(name, _names(runs))}")
     return min(own, key=lambda run: int(run.config.get("seed", 0))).folder
 
 
@@ -72,7 +78,7 @@ def _read_choice(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}") from error
     if chosen is None:
-        runs = listing(run.name for run in sorted((folder / "runs").glob("*_seed=*")))
+        runs = listing(run.folder.name for run in _complete_runs(folder))
         raise UserError(
             f"{folder} has chosen no run, for want of validation data: name one with --run ({runs})"
         )

@@ -75,7 +75,7 @@ def render_report(
         class_words="" if comparison.single_label else decision_words(comparison.class_decision),
         shown_words="" if comparison.single_label else decision_words(shown_decision(comparison)),
         confused=page_tables.confusion_table(
-            experiment.runs[lead or comparison.baseline].values(), comparison.classes
+            experiment.runs[lead or comparison.baseline].values(), comparison
         ),
         measures=measures,
         lines=lines,

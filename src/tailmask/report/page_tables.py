@@ -12,9 +12,9 @@ import torch
 from tailmask.comparison.chosen_classes import by_frequency
 from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference
 from tailmask.comparison.measures import describe, primary
-from tailmask.comparison.outputs import Decision
+from tailmask.comparison.outputs import Decision, read_outputs
 from tailmask.comparison.verdict_sentences import points, shown_decision
-from tailmask.metrics import class_groups
+from tailmask.metrics import class_confusion, class_groups
 from tailmask.report.comparison_text import mean_text
 from tailmask.runs.reader import Run
 
@@ -133,30 +133,24 @@ def ranking(comparison: Comparison) -> list[Rank]:
     return ranks
 
 
-def confusion_table(runs: Iterable[Run], classes: Sequence[str]) -> list[Confused]:
-    """Which class is taken for which, in percent of each class's test samples, the mean over the runs.
+def confusion_table(runs: Iterable[Run], comparison: Comparison) -> list[Confused]:
+    """Which class is taken for which, in percent of each class's test samples, over all runs.
 
     Empty where samples have several labels, or for more classes than a page has room for.
     """
-    found = [run.metrics["test"].get("confusion") for run in runs]
-    if len(classes) > MOST_CONFUSED or not found or not all(_is_square(each, len(classes)) for each in found):
+    if not comparison.single_label or len(comparison.classes) > MOST_CONFUSED:
         return []
-    counts = torch.tensor(found, dtype=torch.float64).sum(dim=0)  # (C, C)
-    shares = 100.0 * counts / counts.sum(dim=1, keepdim=True).clamp(min=1.0)
+    outputs = [read_outputs(run) for run in runs]
+    counts = torch.stack([class_confusion(each.logits, each.targets) for each in outputs]).sum(
+        dim=0
+    )  # (C, C)
+    shares = 100.0 * counts.double() / counts.sum(dim=1, keepdim=True).clamp(min=1)
     return [
-        Confused(
-            name, int(counts[index].sum()) // len(found), [round(each, 1) for each in shares[index].tolist()]
+        Confused(name, number, [round(each, 1) for each in shares[index].tolist()])
+        for index, (name, number) in enumerate(
+            zip(comparison.classes, comparison.test_positives, strict=True)
         )
-        for index, name in enumerate(classes)
     ]
-
-
-def _is_square(value: Any, size: int) -> bool:
-    if not isinstance(value, list) or len(value) != size:
-        return False
-    return all(
-        isinstance(row, list) and len(row) == size and all(type(n) is int for n in row) for row in value
-    )
 
 
 def _or(value: float, other: float) -> float:
