@@ -26,10 +26,15 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
 
     # What is said: progress on the error stream, then tables, the verdict, and last where the page is.
     assert re.findall(r"^(\d)/6 (\w+), seed (\d): validation F1", err, flags=re.MULTILINE)
-    assert out.splitlines()[-1] == "report in tailmask-compare-digits/report.html"
+    assert out.splitlines()[-2:] == [
+        "report in tailmask-compare-digits/report.html",
+        "next: tailmask predict tailmask-compare-digits new.csv",
+    ]
     assert "\x1b" not in out
     content = json.loads((folder / "comparison.json").read_text())
-    assert content["comparison"]["verdict"].startswith(RECOMMENDED)
+    chosen = content["comparison"]["chosen"]
+    assert content["comparison"]["verdict"].startswith(f"Use `{chosen['method']}`")
+    assert (folder / "runs" / chosen["run"] / "metrics.json").is_file()
     assert content["comparison"]["verdict"].split(".")[0] in out
     assert f"{RECOMMENDED} is the form of PLM that is recommended" in out.replace("\n", " ")
 
@@ -80,6 +85,7 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
         (["--seeds", "many"], "--seeds takes a whole number"),
         (["--baseline", "bcee"], "did you mean 'bce'"),
         (["--tune", "gamma"], "--tune takes one of"),
+        (["--decide", "precision=2"], "precision takes a number above 0 and up to 1"),
         (
             ["--tune", "rate", "--list"],
             "--tune chooses a rate from finished runs, which --list does not make",

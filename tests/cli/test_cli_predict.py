@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 from inference.finished_runs import random_model, train_table, write_table
+from tailmask.calibration import DecisionRule
 from tailmask.cli import main
+from tailmask.runs.array_file import write_arrays
+from tailmask.runs.reader import Run
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +87,11 @@ def test_mistakes_get_one_sentence(run, new, tmp_path, capsys):
     assert "must end with .csv or .parquet or .jsonl" in refused(capsys, run, new, "-o", "out.xlsx")
     assert "a number" in refused(capsys, run, new, "-o", out, "--thresholds", "half")
     assert "between 0 and 1" in refused(capsys, run, new, "-o", out, "--thresholds", "50")
-    assert refused(capsys, run, new).startswith("--out is missing")
+    assert "exclude each other" in refused(
+        capsys, run, new, "-o", out, "--decide", "f1", "--thresholds", "0.5"
+    )
+    assert "a decision rule is f1" in refused(capsys, run, new, "-o", out, "--decide", "accuracy")
+    assert "is not the folder of a study" in refused(capsys, run, new, "-o", out, "--run", "plm")
     new.write_text("colour\nred\n")
     assert "age" in refused(capsys, run, new, "-o", out)
     assert not out.exists()
@@ -111,8 +121,102 @@ def test_one_label_a_sample(tmp_path, capsys):
     assert [label for (label,) in frame["labels"]] == best
 
 
+@pytest.mark.parametrize("rule", ["f1", "precision=0.9", "recall=0.8", "cost=5"])
+def test_labels_by_thresholds_for_what_is_needed(run, new, tmp_path, capsys, rule):
+    frame = predicted(run, new, "-o", tmp_path / "out.parquet", "--decide", rule)
+    assert f"labels by thresholds for {rule}, fitted on validation data" in capsys.readouterr().out
+    arrays = Run(run).predictions()
+    thresholds = DecisionRule.parse(rule).fit(
+        torch.from_numpy(arrays["validation_logits"]).sigmoid(),
+        torch.from_numpy(arrays["validation_targets"]),
+    )
+    classes = ["tag_a", "tag_b", "tag_c"]
+    for labels, *values in frame.select("labels", *classes).rows():
+        over = [
+            name for name, value, least in zip(classes, values, thresholds, strict=True) if value >= least
+        ]
+        assert labels == over
+
+
+def test_a_number_of_labels_for_each_row(run, new, tmp_path, capsys):
+    frame = predicted(run, new, "-o", tmp_path / "out.parquet", "--decide", "top=2")
+    assert "each with its 2 most probable labels" in capsys.readouterr().out
+    assert frame["labels"].list.len().unique().to_list() == [2]
+
+
+def test_rules_need_validation_outputs(run, new, tmp_path, capsys):
+    file = tmp_path / "m.safetensors"
+    assert main(["export", str(run), "--format", "safetensors", "-o", str(file)]) == 0
+    capsys.readouterr()
+    out = tmp_path / "out.csv"
+    assert "name the run's folder" in refused(capsys, file, new, "-o", out, "--decide", "recall=0.9")
+    copy = Path(shutil.copytree(run, tmp_path / "copy"))
+    arrays = {name: values for name, values in Run(run).predictions().items() if "validation" not in name}
+    write_arrays(copy / "predictions.npz", arrays)
+    assert "has no validation outputs" in refused(capsys, copy, new, "-o", out, "--decide", "recall=0.9")
+    assert not out.exists()
+
+
+def study(folder: Path, run: Path, decision: str | None) -> Path:
+    """A study of two methods, of which it chose the second."""
+    for name in ("bce_seed=0", "plm_seed=0", "plm_seed=1"):
+        shutil.copytree(run, folder / "runs" / name)
+        path = folder / "runs" / name / "run.json"
+        record = json.loads(path.read_text()) | {"name": name[:3], "seed": int(name[-1])}
+        path.write_text(json.dumps(record))
+    chosen = (
+        None if decision is None else {"method": "plm", "decision": decision, "seed": 1, "run": "plm_seed=1"}
+    )
+    (folder / "study.json").write_text("{}")
+    record = {"format": "tailmask.compare/1", "comparison": {"chosen": chosen}}
+    (folder / "comparison.json").write_text(json.dumps(record))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("decision", "options"),
+    [
+        ("tuned thresholds", []),
+        ("default", ["--thresholds", "0.5"]),
+        ("prior shift", ["--prior-shift", "--thresholds", "0.5"]),
+        ("recall=0.9", ["--decide", "recall=0.9"]),
+        ("top=2", ["--decide", "top=2"]),
+    ],
+)
+def test_a_study_predicts_with_what_it_chose(run, new, tmp_path, capsys, monkeypatch, decision, options):
+    folder = study(tmp_path / "study", run, decision)
+    expected = predicted(run, new, "-o", tmp_path / "run.parquet", *options)
+    shutil.rmtree(folder / "runs" / "plm_seed=0")  # the chosen run is the other one
+    assert predicted(folder, new, "-o", tmp_path / "study.parquet").equals(expected)
+    (folder / "ensembles").mkdir()  # where studies keep those
+    (folder / "runs" / "plm_seed=1").rename(folder / "ensembles" / "plm_seed=1")
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert main(["predict", "study", "new.csv"]) == 0
+    assert capsys.readouterr().out.startswith("new-predicted.csv: 20 rows by plm")
+    assert predicted(folder, new, "-o", tmp_path / "a.parquet", "--run", "bce").height == 20
+    assert main(["export", "study", "--format", "safetensors", "-o", "m.safetensors"]) == 0
+
+
+def test_a_study_that_chose_nothing_asks_for_a_run(run, new, tmp_path, capsys):
+    folder = study(tmp_path / "study", run, None)
+    out = tmp_path / "out.csv"
+    assert "has chosen no run" in refused(capsys, folder, new, "-o", out)
+    assert "has no run 'asl'" in refused(capsys, folder, new, "-o", out, "--run", "asl")
+    assert main(["predict", str(folder), str(new), "-o", str(out), "--run", "plm_seed=0"]) == 0
+    capsys.readouterr()
+    (folder / "comparison.json").write_text("[")
+    assert "cannot be read" in refused(capsys, folder, new, "-o", out)
+    hostile = {"run": "../../run", "decision": "default"}
+    record = {"format": "tailmask.compare/1", "comparison": {"chosen": hostile}}
+    (folder / "comparison.json").write_text(json.dumps(record))
+    assert "no valid choice" in refused(capsys, folder, new, "-o", out)
+    (folder / "comparison.json").unlink()
+    assert "finish the study" in refused(capsys, folder, new, "-o", out)
+
+
 def test_help_says_what_is_the_default(capsys):
     assert main(["predict", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert text.startswith("Usage: tailmask predict --out PATH [OPTIONS] RUN INPUTS")
+    assert text.startswith("Usage: tailmask predict [OPTIONS] RUN INPUTS")
     assert "[default: tuned if the run has tuned thresholds, else 0.5]" in text

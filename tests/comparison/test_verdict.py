@@ -1,4 +1,4 @@
-"""The verdict on constructed results: wins, ties, losses, and wins that thresholds would give as well."""
+"""The verdict on constructed results: what is recommended, against what, and where the gain comes from."""
 
 from __future__ import annotations
 
@@ -8,48 +8,50 @@ from collections.abc import Mapping
 
 import pytest
 
-from tailmask.comparison.comparison_result import Comparison, Difference, MethodRuns, Row
-from tailmask.comparison.verdict_sentences import lead_method, verdict
+from tailmask.comparison.comparison_result import (
+    Choice,
+    Comparison,
+    Difference,
+    MethodRuns,
+    Row,
+    ValidationScore,
+)
+from tailmask.comparison.verdict_sentences import lead_method, shown_decision, verdict
 from tailmask.methods import RECOMMENDED
 from tailmask.report.comparison_text import footnote
 
 Ends = tuple[float, float, float]  # mean, low, high of a difference, in points
+TUNED = "tuned thresholds"
+UNDEFINED = (math.nan, math.nan, math.nan)
 
 
 def constructed(
-    differences: Mapping[str, Ends],
+    plain: Mapping[str, Mapping[str, Ends]],
+    tuned: Mapping[str, Mapping[str, Ends]] | None = None,
     *,
-    tuned: Ends | None = None,
-    tuned_tail: Ends | None = None,
-    tuned_baseline: float = 60.0,
-    against_tuned: Ends | None = None,
+    chosen: tuple[str, str] | None = ("plm", TUNED),
+    base: float = 30.0,
+    tuned_base: float = 50.0,
+    from_thresholds: Ends = (20.0, 18.0, 22.0),
     seeds: int = 3,
-    others: Mapping[str, Ends] | None = None,
     single_label: bool = False,
-    base: float = 60.0,
     test_positives: tuple[int, ...] = (5,),
+    validation: tuple[ValidationScore, ...] | None = (),
 ) -> Comparison:
-    """`plm` against `bce` at `base` %, with these differences, and with tuned thresholds for both."""
+    """Methods against `bce`, at the default threshold and with tuned ones, with these differences."""
     rows, found = [], []
-
-    def add(method: str, metric: str, ends: Ends, *, base: float = 60.0, decision: str = "default") -> None:
-        mean, low, high = (value / 100 for value in ends)
-        rows.append(Row("bce", decision, metric, base / 100, 0.01, seeds))
-        rows.append(Row(method, decision, metric, base / 100 + mean, 0.01, seeds))
-        found.append(Difference(method, decision, decision, metric, mean, low, high, seeds))
-
-    for metric, ends in differences.items():
-        add("plm", metric, ends, base=base)
-    if tuned is not None:
-        add("plm", "f1", tuned, base=tuned_baseline, decision="tuned thresholds")
-    if tuned_tail is not None:
-        add("plm", "f1_tail", tuned_tail, decision="tuned thresholds")
-    if against_tuned is not None:
-        mean, low, high = (value / 100 for value in against_tuned)
-        found.append(Difference("plm", "default", "tuned thresholds", "f1", mean, low, high, seeds))
-    for method, ends in (others or {}).items():
-        add(method, "error_balanced" if single_label else "f1", ends)
-    names = ["bce", "plm", *(others or {})]
+    for decision, values, level in (("default", plain, base), (TUNED, tuned or {}, tuned_base)):
+        for metric in dict.fromkeys(metric for by_metric in values.values() for metric in by_metric):
+            rows.append(Row("bce", decision, metric, level / 100, 0.01, seeds))
+        for method, by_metric in values.items():
+            for metric, ends in by_metric.items():
+                mean, low, high = (value / 100 for value in ends)
+                rows.append(Row(method, decision, metric, level / 100 + mean, 0.01, seeds))
+                found.append(Difference(method, decision, decision, metric, mean, low, high, seeds))
+    if tuned:
+        mean, low, high = (value / 100 for value in from_thresholds)
+        found.append(Difference("bce", TUNED, "default", "f1", mean, low, high, seeds))
+    names = list(dict.fromkeys(["bce", *plain, *(tuned or {})]))
     return Comparison(
         data="mine",
         single_label=single_label,
@@ -65,232 +67,211 @@ def constructed(
         class_gains=(),
         resamples=100,
         seed=0,
+        validation=validation,
+        chosen=None if chosen is None else Choice(*chosen, seed=0, run="x_seed=0"),
     )
 
 
-def test_win_that_thresholds_do_not_give() -> None:
+def test_a_win_leads_with_what_to_use() -> None:
     result = verdict(
         constructed(
-            {"f1": (2.6, 1.1, 4.1), "f1_tail": (6.4, 2.0, 10.8), "ap": (1.0, 0.2, 1.8)}, tuned=(1.5, 0.5, 2.5)
+            {"plm": {"f1": (9.0, 7.0, 11.0), "ap": (1.0, 0.2, 1.8)}},
+            {"plm": {"f1": (4.2, 1.9, 6.4), "f1_tail": (6.4, 2.0, 10.8)}},
         )
     )
     assert result.outcome == "helped"
     assert result.sentences[0] == (
-        "plm helped: F1 over all classes rose by 2.6 points from 60.0 to 62.6 (95 % interval +1.1 to +4.1), "
-        "and F1 over the rarest third of the classes rose by 6.4 points from 60.0 to 66.4 "
-        "(95 % interval +2.0 to +10.8)."
+        "Use `plm` with tuned thresholds: F1 54.2, +4.2 over bce decided the same way [+1.9, +6.4]."
     )
-    assert "still ahead in F1 (+1.5 points" in result.text
-    assert "Average precision, which no threshold changes, rose by 1.0 points" in result.text
+    assert "Over the rarest third of the classes: F1 56.4 with plm, +6.4 [+2.0, +10.8]." in result.sentences
+    assert "Thresholds alone lift bce from 30.0 to 50.0 (+20.0 [+18.0, +22.0])." in result.sentences
+    assert "Masking helped: it is all that differs from bce." in result.sentences
+    assert "plm ranks better: mAP +1.0 [+0.2, +1.8], which no threshold changes." in result.sentences
     assert result.text.endswith("over test samples and 3 seeds.")
 
 
-def test_win_at_one_half_but_not_against_tuned_thresholds() -> None:
-    result = verdict(
-        constructed(
-            {"f1": (5.0, 3.0, 7.0), "ap": (0.1, -0.5, 0.7)}, tuned=(0.1, -0.8, 1.0), tuned_baseline=66.0
-        )
-    )
-    assert result.outcome == "helped"
-    assert (
-        "With thresholds tuned on validation for both, plm is not clearly ahead in F1 (+0.1 points, "
-        "95 % interval −0.8 to +1.0). bce with tuned thresholds reaches 66.0, plm without them 65.0: "
-        "thresholds alone may do as much here."
-    ) in result.text
-    assert "did not clearly change (+0.1 points" in result.text
-
-
-@pytest.mark.parametrize(
-    ("against", "lesson"),
-    [
-        ((-1.0, -2.0, 0.5), ": thresholds alone may do as much here."),
-        ((-6.0, -7.0, -5.0), ": thresholds alone do more here."),
-        ((2.0, 1.0, 3.0), ": plm alone does more than thresholds alone."),
-    ],
-)
-def test_win_is_held_against_what_thresholds_do_for_the_baseline(against: Ends, lesson: str) -> None:
-    result = verdict(constructed({"f1": (5.0, 3.0, 7.0)}, tuned=(0.1, -0.8, 1.0), against_tuned=against))
-    assert result.sentences[2].endswith(lesson)
-
-
-def test_win_that_tuned_thresholds_turn_around() -> None:
-    result = verdict(constructed({"f1": (5.0, 3.0, 7.0)}, tuned=(-2.0, -3.0, -1.0), tuned_baseline=68.0))
-    assert "for both, plm is behind in F1 (−2.0 points" in result.text
-
-
-def test_tuned_thresholds_are_also_judged_over_the_rarest_classes() -> None:
-    result = verdict(
-        constructed({"f1": (9.4, 8.0, 10.8)}, tuned=(-0.9, -2.3, 0.4), tuned_tail=(-3.8, -7.1, -0.4))
-    )
-    assert (
-        "plm is not clearly ahead in F1 (−0.9 points, 95 % interval −2.3 to +0.4), and behind over the "
-        "rarest third of the classes (−3.8 points, 95 % interval −7.1 to −0.4)."
-    ) in result.text
-
-
-def test_win_without_validation_says_what_is_not_known() -> None:
-    result = verdict(constructed({"f1": (5.0, 3.0, 7.0)}))
-    assert "Whether thresholds tuned on validation would do as much for bce was not measured." in result.text
-
-
-def test_tie() -> None:
-    result = verdict(
-        constructed({"f1": (0.2, -0.9, 1.3), "f1_tail": (1.0, -2.0, 4.0)}, tuned=(0.0, -1.0, 1.0))
-    )
+def test_a_tie_is_no_help() -> None:
+    result = verdict(constructed({"plm": {"f1": (0, -1, 1)}}, {"plm": {"f1": (0.2, -0.9, 1.3)}}))
     assert result.outcome == "unclear"
-    assert result.sentences[0].startswith(
-        "plm made no clear difference: F1 over all classes did not clearly change (+0.2 points, "
-        "95 % interval −0.9 to +1.3), and F1 over the rarest third"
+    assert result.sentences[0] == (
+        "Use `plm` with tuned thresholds: F1 50.2, no clear difference to bce decided the same way "
+        "(+0.2 [−0.9, +1.3])."
     )
-    assert "bce with tuned thresholds reaches 60.0, plm without them 60.2." in result.text
-    assert "thresholds alone" not in result.text
-
-
-def test_loss() -> None:
-    result = verdict(constructed({"f1": (-6.7, -8.0, -5.0), "f1_tail": (-1.0, -3.0, 1.0)}))
-    assert result.outcome == "harmed"
-    assert result.sentences[0].startswith("plm did harm: F1 over all classes fell by 6.7 points from 60.0 to")
-    assert "while F1 over the rarest third of the classes did not clearly change" in result.sentences[0]
+    assert "Masking made no clear difference" in result.text
     assert "helped" not in result.text
 
 
-@pytest.mark.parametrize(
-    ("whole", "tail", "outcome", "start"),
-    [
-        (
-            (-2, -3, -1),
-            (5, 2, 8),
-            "mixed",
-            "plm helped rare classes at the expense of the others: F1 over the",
-        ),
-        (
-            (2, 1, 3),
-            (-5, -8, -2),
-            "mixed",
-            "plm helped on the whole, but not where classes are rare: F1 over a",
-        ),
-        ((0, -1, 1), (5, 2, 8), "helped", "plm helped rare classes: F1 over the rarest third"),
-        ((0, -1, 1), (-5, -8, -2), "harmed", "plm did harm to rare classes: F1 over the rarest third"),
-        ((-2, -3, -1), (-5, -8, -2), "harmed", "plm did harm: F1 over all classes fell"),
-    ],
-)
-def test_whole_and_tail_that_disagree(whole: Ends, tail: Ends, outcome: str, start: str) -> None:
-    result = verdict(constructed({"f1": whole, "f1_tail": tail}))
-    assert result.outcome == outcome
-    assert result.sentences[0].startswith(start)
+def test_a_choice_that_the_test_set_does_not_bear_out_is_said() -> None:
+    result = verdict(constructed({"plm": {"f1": (0, -1, 1)}}, {"plm": {"f1": (-2.0, -3.0, -1.0)}}))
+    assert result.outcome == "harmed"
+    assert "behind bce decided the same way (−2.0 [−3.0, −1.0])" in result.sentences[0]
+    assert "the test set disagrees" in result.sentences[0]
+    assert "Masking did harm" in result.text
+
+
+def test_a_win_at_the_default_threshold_alone_is_the_thresholds() -> None:
+    comparison = constructed(
+        {"plm": {"f1": (9.4, 8.0, 10.8)}},
+        {"plm": {"f1": (-0.9, -2.3, 0.4)}},
+        chosen=("bce", TUNED),
+    )
+    result = verdict(comparison)
+    assert result.outcome == "baseline"
+    assert result.sentences[0] == (
+        "Use `bce` with tuned thresholds: F1 50.0 on the test set. "
+        "No other method scored higher on validation data."
+    )
+    assert "Masking made no clear difference: plm is −0.9 [−2.3, +0.4] against bce." in result.sentences
+    assert (
+        "At the default threshold plm is +9.4 [+8.0, +10.8] over bce; "
+        "with tuned thresholds for both no clear gain is left."
+    ) in result.sentences
+    assert "helped" not in result.text
+
+
+def test_a_win_in_ranking_alone_is_said_as_such() -> None:
+    result = verdict(
+        constructed(
+            {"plm": {"f1": (0, -1, 1), "ap": (2.0, 1.0, 3.0)}},
+            {"plm": {"f1": (0.1, -0.5, 0.7)}},
+            chosen=("bce", TUNED),
+        )
+    )
+    assert result.outcome == "baseline"
+    assert "plm ranks better: mAP +2.0 [+1.0, +3.0]" in result.text
+    assert "helped" not in result.text
+
+
+def test_another_method_wins() -> None:
+    """Names that the grammar does not know yet are methods like any other."""
+    plain = {"ensemble": {"f1": (1, 0, 2)}, "plm": {"f1": (1, 0, 2)}}
+    tuned = {
+        "ensemble": {"f1": (4.2, 1.9, 6.4)},
+        "plm": {"f1": (2.0, 1.0, 3.0)},
+        "linear": {"f1": (-1, -3, 1)},
+    }
+    result = verdict(constructed(plain, tuned, chosen=("ensemble", TUNED)))
+    assert result.sentences[0].startswith("Use `ensemble` with tuned thresholds: F1 54.2, +4.2 over bce")
+    assert "Masking helped: plm is +2.0 [+1.0, +3.0] against bce." in result.sentences
+    assert "clearly better: plm (+2.0); no clear difference: linear (−1.0)." in result.text
+
+
+def test_learner_and_masking_are_told_apart() -> None:
+    tuned = {"plm+linear": {"f1": (5.0, 3.0, 7.0)}, "linear": {"f1": (4.0, 2.0, 6.0)}}
+    result = verdict(constructed({}, tuned, chosen=("plm+linear", TUNED)))
+    assert "The learner linear without masking gives +4.0 [+2.0, +6.0] against bce." in result.sentences
+    assert "Masking adds +1.0 to linear" in result.text
+    tuned = {"plm+asl": {"f1": (5.0, 3.0, 7.0)}, "asl": {"f1": (1.0, -2.0, 4.0)}}
+    result = verdict(constructed({}, tuned, chosen=("plm+asl", TUNED)))
+    assert "The loss asl without masking gives no clear gain: +1.0 [−2.0, +4.0]" in result.text
+
+
+def test_without_validation_nothing_is_chosen() -> None:
+    comparison = constructed({"plm": {"f1": (5.0, 3.0, 7.0)}}, chosen=None)
+    result = verdict(comparison)
+    assert result.sentences[0] == (
+        "There are no validation data, and the test set must not choose: give the data a validation split, "
+        "as with --validation 0.1. plm against bce, both at the default threshold: "
+        "F1 35.0, +5.0 [+3.0, +7.0]."
+    )
+    assert "Use " not in result.text
+    assert shown_decision(comparison) == "default"
+    earlier = dataclasses.replace(comparison, validation=None)
+    assert verdict(earlier).text.startswith("This record has no validation scores, so no method is chosen.")
 
 
 def test_errors_are_better_when_they_fall() -> None:
     comparison = constructed(
-        {"error_balanced": (-4.6, -6.0, -3.2), "error_tail": (-10.0, -12.0, -8.0)},
+        {
+            "plm": {"error_balanced": (-4.6, -6.0, -3.2), "error_tail": (-10.0, -12.0, -8.0)},
+            "focal": {"error_balanced": (1.0, 0.5, 1.5)},
+        },
         single_label=True,
-        others={"focal": (1.0, 0.5, 1.5), "ldam+drw": (-5.0, -6.0, -4.0)},
+        chosen=("plm", "default"),
     )
     result = verdict(comparison)
     assert result.outcome == "helped"
-    assert "Error over all classes fell by 4.6 points from 60.0 to 55.4" in result.sentences[0]
-    assert (
-        "in Error against bce, ldam+drw (−5.0) is clearly better, focal (+1.0) is clearly worse."
-        in result.text
-    )
-
-
-def test_classes_without_test_samples_are_said() -> None:
-    differences = {"f1": (2.0, 1.0, 3.0), "f1_tail": (0.0, 0.0, 0.0)}
-    result = verdict(constructed(differences, test_positives=(0, 4, 3, 0, 8, 0)))
-    assert (
-        "Without a test sample, and so with an F1 of 0 whatever the method: 3 of 6 classes, "
-        "among them 1 of the 2 rarest."
-    ) in result.sentences
-    result = verdict(constructed(differences, test_positives=(3, 4, 3, 2, 8, 0)))
-    assert result.sentences[1].endswith("whatever the method: 1 of 6 classes.")
-    single = {"error_balanced": (-2.0, -3.0, -1.0)}
-    result = verdict(constructed(single, test_positives=(0, 4, 3), single_label=True))
-    assert result.sentences[1] == (
-        "Without a test sample, and so left out: 1 of 3 classes, among them 1 of the 1 rarest."
-    )
-    assert "Without a test sample" not in verdict(constructed(differences)).text
-
-
-def test_a_tail_without_test_samples_is_not_spoken_of() -> None:
-    undefined = (math.nan, math.nan, math.nan)
-    single = {"error_balanced": (-2.0, -3.0, -1.0), "error_tail": undefined}
-    result = verdict(constructed(single, single_label=True, others={"focal": undefined}))
-    assert result.outcome == "helped"
-    assert "nan" not in result.text
-    assert "rarest third" not in result.text
-    several = {"f1": (2.0, 1.0, 3.0), "f1_tail": undefined, "ap": undefined}
-    result = verdict(constructed(several, tuned=(1.0, 0.5, 1.5), tuned_tail=undefined))
-    assert "nan" not in result.text
-
-
-def test_nothing_right_is_not_a_finding() -> None:
-    nothing = (0.0, 0.0, 0.0)
-    result = verdict(constructed({"f1": nothing, "f1_tail": nothing}, base=0.0))
-    assert result.outcome == "unclear"
-    assert (
-        "F1 over all classes is 0 with both, and F1 over the rarest third of the classes is 0 with both."
-        in (result.sentences[0])
-    )
-    assert result.sentences[1] == (
-        "At the plain threshold neither gets a single label right: train for more epochs."
-    )
-
-
-def test_means_of_other_seeds_are_not_told_as_the_course_of_a_difference() -> None:
-    comparison = constructed({"f1": (5.0, 3.0, 7.0)})
-    rows = tuple(dataclasses.replace(row, n=5) if row.method == "bce" else row for row in comparison.rows)
-    result = verdict(dataclasses.replace(comparison, rows=rows))
-    assert "F1 over all classes rose by 5.0 points (95 % interval" in result.sentences[0]
+    assert result.sentences[0] == "Use `plm`: error 25.4, −4.6 against bce [−6.0, −3.2]."
+    assert "clearly worse: focal (+1.0)." in result.text
+    assert "threshold" not in result.text
 
 
 def test_one_and_two_seeds_are_said() -> None:
-    assert "one seed only" in verdict(constructed({"f1": (2, 1, 3)}, seeds=1)).text
-    assert "Two seeds say little" in verdict(constructed({"f1": (2, 1, 3)}, seeds=2)).text
+    for seeds, words in ((1, "one seed only"), (2, "Two seeds say little")):
+        values = {"plm": {"f1": (2, 1, 3)}}
+        assert words in verdict(constructed(values, values, seeds=seeds)).text
+
+
+@pytest.mark.parametrize(
+    ("decision", "words"),
+    [("precision=0.9", "with thresholds for precision=0.9: F1"), ("top=3", "with top=3 labels: F1")],
+)
+def test_another_rule_is_named(decision: str, words: str) -> None:
+    comparison = constructed({"plm": {"f1": (2, 1, 3)}}, {"plm": {"f1": (2, 1, 3)}}, chosen=("plm", decision))
+    rows = [dataclasses.replace(row, decision=decision) for row in comparison.rows if row.decision == TUNED]
+    text = verdict(dataclasses.replace(comparison, rows=(*comparison.rows, *rows))).text
+    assert words in text
+
+
+def test_classes_that_cannot_be_judged_are_said() -> None:
+    values = {"plm": {"f1": (2.0, 1.0, 3.0), "f1_tail": (0.0, 0.0, 0.0)}}
+    comparison = constructed(values, values, test_positives=(0, 4, 3, 0, 8, 0))
+    assert (
+        "3 of 6 classes (1 of the 2 rarest) have no test sample: their F1 is 0 with every method."
+    ) in verdict(comparison).sentences
+    few = dataclasses.replace(comparison, validation_positives=(9, 4, 0, 20, 30, 5))
+    assert (
+        "2 of 6 classes have fewer than 5 validation positives: their expected scores promise nothing."
+    ) in verdict(few).sentences
+    assert "no test sample" not in verdict(constructed(values, values)).text
+
+
+def test_undefined_numbers_are_not_spoken_of() -> None:
+    values = {"plm": {"f1": (2.0, 1.0, 3.0), "f1_tail": UNDEFINED, "ap": UNDEFINED}}
+    result = verdict(constructed(values, values))
+    assert "nan" not in result.text
+    assert "rarest third" not in result.text
+
+
+def test_nothing_right_is_not_a_finding() -> None:
+    nothing = {"plm": {"f1": (0.0, 0.0, 0.0)}}
+    result = verdict(constructed(nothing, base=0.0, chosen=("plm", "default")))
+    assert result.outcome == "unclear"
+    assert "neither gets a single label right: train for more epochs." in result.text
 
 
 def test_nothing_to_compare() -> None:
-    comparison = constructed({"f1": (2, 1, 3)})
-    alone = constructed_with(comparison, methods=comparison.methods[:1])
-    assert alone.verdict == "Only bce was run: there is nothing to compare it with."
-    apart = constructed_with(comparison, differences=())
+    comparison = constructed({"plm": {"f1": (2, 1, 3)}}, {"plm": {"f1": (2, 1, 3)}}, chosen=("bce", TUNED))
+    alone = dataclasses.replace(comparison, methods=comparison.methods[:1])
+    assert alone.verdict == (
+        "Use `bce` with tuned thresholds: F1 50.0 on the test set. "
+        "Only bce was run: there is nothing to compare it with."
+    )
+    apart = dataclasses.replace(comparison, differences=())
     assert "no seed in common" in apart.verdict
     assert "train both with the same seeds" in apart.verdict
 
 
-def constructed_with(comparison: Comparison, **changes: object) -> Comparison:
-    import dataclasses
-
-    return dataclasses.replace(comparison, **changes)
-
-
-def test_leads_with_the_recommended_method_where_it_is_compared() -> None:
-    found = constructed({"f1": (1.0, 0.5, 1.5)}, others={RECOMMENDED: (2.0, 1.0, 3.0)})
-    assert lead_method(found) == RECOMMENDED
-    assert verdict(found).text.startswith(f"{RECOMMENDED} helped")
-
-
-@pytest.mark.parametrize("tuned", ["plm:rate=0.003,adapt=prevalence", "plm:adapt=prevalence,rate=0.003+bce"])
-def test_leads_with_the_recommended_method_whatever_its_rate(tuned: str) -> None:
-    found = constructed({"f1": (1.0, 0.5, 1.5)}, others={tuned: (2.0, 1.0, 3.0)})
+def test_shows_the_chosen_method_else_the_recommended_else_one_that_masks() -> None:
+    values = {"focal": {"f1": (0.0, -1.0, 1.0)}, "plm": {"f1": (1.0, 0.5, 1.5)}}
+    assert lead_method(constructed(values, chosen=("focal", "default"))) == "focal"
+    assert lead_method(constructed(values, chosen=("bce", "default"))) == "plm"
+    tuned = "plm:rate=0.003,adapt=prevalence"
+    values[tuned] = {"f1": (2.0, 1.0, 3.0)}
+    found = constructed(values, chosen=None)
     assert lead_method(found) == tuned
     assert f" {tuned} is the form of PLM that is recommended" in footnote(found)
-    both = constructed({"f1": (1, 0, 2)}, others={tuned: (2, 1, 3), RECOMMENDED: (2, 1, 3)})
-    assert lead_method(both) == RECOMMENDED
-    assert RECOMMENDED not in footnote(constructed({"f1": (1, 0, 2)}, others={"plm:rate=0.003": (2, 1, 3)}))
-
-
-def test_leads_with_the_first_method_that_masks() -> None:
-    comparison = constructed({"f1": (0, -1, 1)}, others={"focal": (0, -1, 1)})
-    reordered = constructed_with(comparison, methods=comparison.methods[::-1])
-    assert [method.name for method in reordered.methods] == ["focal", "plm", "bce"]
-    assert lead_method(reordered) == "plm"
+    assert lead_method(constructed(values | {RECOMMENDED: {"f1": (2, 1, 3)}}, chosen=None)) == RECOMMENDED
+    assert RECOMMENDED not in footnote(constructed({"plm:rate=0.003": {"f1": (2, 1, 3)}}))
 
 
 def test_undefined_numbers_become_null_in_json_and_come_back() -> None:
-    comparison = constructed_with(
-        constructed({"f1": (0, -1, 1)}), class_values={"bce": {"ap": (math.nan, 0.5)}}
+    score = ValidationScore("bce", "default", 0.5, 3)
+    comparison = dataclasses.replace(
+        constructed({"plm": {"f1": (0, -1, 1)}}, chosen=("plm", "default"), validation=(score,)),
+        class_values={"bce": {"ap": (math.nan, 0.5)}},
     )
     value = comparison.to_json()
     assert value["class_values"] == {"bce": {"ap": [None, 0.5]}}
+    assert value["chosen"] == {"method": "plm", "decision": "default", "seed": 0, "run": "x_seed=0"}
     assert Comparison.from_json(value).to_json() == value

@@ -24,7 +24,7 @@ from scipy import sparse
 
 from tailmask import PartialLabelMasking
 from tailmask.calibration import Calibration
-from tailmask.cli.train import _table
+from tailmask.cli.train import _class_table, _table
 from tailmask.comparison.arrangement import arrange
 from tailmask.comparison.outputs import read_outputs
 from tailmask.data import DataOptions
@@ -295,7 +295,8 @@ def recipe(path: Path) -> None:
 def make_run(folder: Path) -> list[str]:
     config = tiny_config(epochs=2, fields=["model.hidden=[4]"])
     train(config, folder, dataset=tiny_dataset(number=40))
-    return ["run.json", "history.jsonl", "metrics.json", "predictions.npz", "model.safetensors"]
+    names = ["run.json", "history.jsonl", "metrics.json", "predictions.npz", "model.safetensors"]
+    return [*names, "decisions.json"]
 
 
 def run_folder(path: Path) -> None:
@@ -303,11 +304,13 @@ def run_folder(path: Path) -> None:
     run = Run(path.parent)
     arrange([run])
     _table(run)
+    _class_table(run)
     outputs = read_outputs(run)
     outputs.evaluation()
     outputs.probabilities()
+    outputs.validation_score("tuned thresholds")
     run_curves.losses([run])
-    run_curves.seconds(run)
+    _ = run.seconds
     run_curves.ratios([run])
     run_curves.divergences([run])
 

@@ -21,8 +21,8 @@ from training.tiny import same_bytes, tiny_config, tiny_dataset, without_times
 
 EPOCHS = 2
 DIGITS_EPOCHS = 4
-# run.json, a checkpoint an epoch, predictions.npz, model.safetensors, metrics.json
-NUM_RENAMES = 1 + EPOCHS + 3
+# run.json, a checkpoint an epoch, predictions.npz, decisions.json, model.safetensors, metrics.json
+NUM_RENAMES = 1 + EPOCHS + 4
 
 
 def train_until_rename(folder: Path, number: int, before: bool) -> None:

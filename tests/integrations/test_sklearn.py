@@ -473,3 +473,33 @@ def test_one_column_holds_classes_and_no_unknown_labels(unknown, method):
         getattr(quick(), method)(X, column)
     if unknown == -1:
         assert getattr(quick(), method)(X, column[:, 0]).classes_.tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize("decide", ["f1", "precision=0.8", "recall=0.9", "cost=4"])
+def test_thresholds_are_fitted_for_what_is_asked(decide):
+    X, Y = _decided_data()
+    model = PLMClassifier(max_epochs=20, decide=decide, random_state=0).fit(X, Y)
+    assert not np.allclose(model.thresholds_, 0.5)
+    if decide == "f1":
+        tuned = PLMClassifier(max_epochs=20, thresholds="tuned", random_state=0).fit(X, Y)
+        assert np.array_equal(model.thresholds_, tuned.thresholds_)
+
+
+def test_a_number_of_labels_for_each_sample():
+    X, Y = _decided_data()
+    model = PLMClassifier(max_epochs=3, decide="top=2", random_state=0).fit(X, Y)
+    assert model.predict(X).sum(axis=1).tolist() == [2] * len(X)
+    with pytest.raises(ValueError, match=r"leave thresholds at 0\.5"):
+        PLMClassifier(decide="f1", thresholds=0.3).fit(X, Y)
+    with pytest.raises(ValueError, match="a decision rule is f1"):
+        PLMClassifier(decide="best").fit(X, Y)
+    with pytest.raises(ValueError, match="is for multi-label targets"):
+        PLMClassifier(decide="top=2").fit(X, Y[:, 0])
+    with pytest.raises(ValueError, match="is for multi-label targets"):
+        PLMClassifier(decide="recall=0.9").fit(X, Y.sum(axis=1))
+
+
+def _decided_data():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(300, 5)).astype(np.float32)
+    return X, (X[:, :3] + generator.normal(size=(300, 3)) > 0.8).astype(int)

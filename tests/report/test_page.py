@@ -9,15 +9,20 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from sklearn.metrics import confusion_matrix
 
 from synthetic_runs import draw_logits, draw_targets, write_run
+from tailmask.calibration import DecisionRule
 from tailmask.comparison import arrange, compare_runs
 from tailmask.comparison.outputs import read_outputs
+from tailmask.comparison.verdict_sentences import verdict
 from tailmask.report import page_tables, run_curves, write_report
 from tailmask.report.html_page import GENERATOR, render_report
 from tailmask.report.page_figures import plan_figures
+from tailmask.runs.decision_file import fit_decisions, write_decisions
 from tailmask.runs.reader import Run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -85,19 +90,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 @pytest.fixture(scope="module")
 def page(runs: list[Run]) -> str:
-    return render_report(runs, comparison=compare_runs(runs, resamples=100))
+    comparison = compare_runs(runs, resamples=100)
+    return render_report(runs, comparison=comparison, command="tailmask predict study new.csv")
 
 
 def test_all_parts_are_there(page: str) -> None:
     outline = Outline(page)
     assert {"summary", "comparison", "classes", "figures", "making"} <= set(outline.ids)
-    assert {"differences", "by-class", "outputs", "ratios", "divergences", "losses"} <= set(outline.ids)
-    assert outline.counts["svg"] == 6
+    figures = {"differences", "by-class", "precision-recall", "calibration", "outputs", "losses"}
+    assert figures <= set(outline.ids)
+    assert outline.counts["svg"] == len(figures | ({"ratios", "divergences"} & set(outline.ids)))
     text = " ".join(outline.texts)
-    for part in ("Ranking loss ↓", "↓: lower is better", "The table scrolls sideways"):
+    for part in ("Ranking loss ↓", "↓: lower is better", "use this", "tailmask predict study new.csv"):
         assert part in text
-    for part in ("plm + tuned thresholds", "Recall, 2 rarest", "Gained most with plm", "momentum", "torch"):
+    for part in ("plm, tuned thresholds", "Recall, 2 rarest", "Gained most with", "momentum", "torch"):
         assert part in text
+    assert "<h1>digits</h1>" in page, "the title is the data, not the methods"
     assert "plm:rate=0.05" in text  # the method with all its options
 
 
@@ -126,6 +134,7 @@ def test_captions_speak_of_a_band_where_there_is_one(runs: list[Run]) -> None:
         comparison,
         classes=tuple("abcdefghijk"),
         train_positives=(9,) * 11,
+        test_positives=(9,) * 5 + (0,) * 6,
         class_values={
             name: dict.fromkeys(each, (0.5,) * 11) for name, each in comparison.class_values.items()
         },
@@ -137,10 +146,60 @@ def test_captions_speak_of_a_band_where_there_is_one(runs: list[Run]) -> None:
 
 
 def test_verdict_comes_first(page: str, runs: list[Run]) -> None:
-    verdict = compare_runs(runs, resamples=100).verdict
-    texts = " ".join(" ".join(Outline(page).texts).split())
-    assert verdict in texts
-    assert texts.index(verdict[:40]) < texts.index("Comparison Mean")
+    texts = " ".join("".join(Outline(page).texts).split())
+    first = verdict(compare_runs(runs, resamples=100)).sentences[0].replace("`", "")
+    assert first.startswith("Use ")
+    assert texts.index(first) < texts.index("on the test set, in %") < texts.index("Mean ± deviation")
+
+
+def test_all_rows_are_ranked_with_intervals_and_the_choice_is_marked(runs: list[Run]) -> None:
+    comparison = compare_runs(runs, resamples=100)
+    ranks = page_tables.ranking(comparison)
+    assert len(ranks) == len(comparison.row_keys)
+    values = [float(rank.value) for rank in ranks]
+    assert values == sorted(values, reverse=True)
+    assert all(rank.low <= rank.width <= rank.high <= 100 for rank in ranks)
+    assert [rank.is_chosen for rank in ranks].count(True) == 1
+    assert all(rank.change is None for rank in ranks if rank.is_baseline)
+
+
+def test_cross_fitted_runs_without_a_history_have_a_page(runs: list[Run], tmp_path: Path) -> None:
+    copies = [Run(shutil.copytree(run.folder, tmp_path / run.folder.name)) for run in runs]
+    for run in copies:
+        (run.folder / "history.jsonl").unlink()
+        record = json.loads((run.folder / "run.json").read_text()) | {"folds": 5}
+        (run.folder / "run.json").write_text(json.dumps(record))
+        (run.folder / "model.safetensors").unlink()
+        (run.folder / "model").mkdir()
+        logits, targets = (run.predictions()[f"validation_{name}"] for name in ("logits", "targets"))
+        decisions = fit_decisions(
+            DecisionRule(),
+            torch.from_numpy(logits).sigmoid(),
+            torch.from_numpy(targets),
+            classes=run.config["classes"],
+        )
+        write_decisions(run.folder, decisions)
+    comparison = compare_runs(copies, resamples=100)
+    assert {decision for _, decision in comparison.row_keys} == {"default", "tuned thresholds"}
+    outline = Outline(render_report(copies, comparison=comparison))
+    assert {"precision-recall", "calibration"} <= set(outline.ids)
+    assert not {"losses", "ratios", "divergences"} & set(outline.ids)
+
+
+def test_confused_classes_are_shown_where_there_is_one_label_a_sample(tmp_path: Path) -> None:
+    runs = write_runs(tmp_path / "runs", ("bce", "plm"), single_label=True)
+    comparison = compare_runs(runs, resamples=100)
+    (first, *others) = page_tables.confusion_table(runs[:2], comparison)
+    assert (first.number, len(others)) == (30, 4)
+    arrays = [run.predictions() for run in runs[:2]]
+    true = np.concatenate([each["test_targets"].argmax(1) for each in arrays])
+    predicted = np.concatenate([each["test_logits"].argmax(1) for each in arrays])
+    expected = 100 * confusion_matrix(true, predicted, normalize="true")[0]
+    assert first.shares == pytest.approx(expected.tolist(), abs=0.051)
+    page = render_report(runs, comparison=comparison)
+    assert "Which class is taken for which" in page
+    several = dataclasses.replace(comparison, single_label=False)
+    assert page_tables.confusion_table(runs, several) == []
 
 
 def test_page_is_one_file_that_loads_nothing(page: str) -> None:
@@ -170,7 +229,8 @@ def test_names_of_classes_are_text(page: str) -> None:
 
 
 def test_same_runs_give_the_same_page(page: str, runs: list[Run]) -> None:
-    assert render_report(runs, comparison=compare_runs(runs, resamples=100)) == page
+    comparison = compare_runs(runs, resamples=100)
+    assert render_report(runs, comparison=comparison, command="tailmask predict study new.csv") == page
 
 
 def test_one_method_has_a_page_too(tmp_path: Path) -> None:
@@ -179,6 +239,7 @@ def test_one_method_has_a_page_too(tmp_path: Path) -> None:
     outline = Outline(page)
     assert "Only bce was run: there is nothing to compare it with." in " ".join(outline.texts)
     assert "One <b>method</b>" in outline.texts
+    assert "Use " in " ".join(outline.texts)
     assert "differences" not in outline.ids
     assert "ratios" not in outline.ids
 
@@ -249,7 +310,8 @@ def test_divergences_that_are_never_defined_have_no_figure(tmp_path: Path) -> No
         lines = [line | {"divergence": [[None] * 5] * 2} for line in lines]
         (run.folder / "history.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     names = [plan.name for plan in plan_figures(arrange(runs), compare_runs(runs, resamples=100), "plm")]
-    assert names == ["differences", "by-class", "outputs", "ratios", "losses"]
+    assert "ratios" in names
+    assert "divergences" not in names
 
 
 GARBAGE = (None, [], {}, "x", -1, 0.5, True, [[1]], {"a": {"b": []}})

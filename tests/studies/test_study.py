@@ -26,7 +26,8 @@ def test_the_study_holds_tables_figures_and_files(pool, tmp_path):
         (method, seed) for seed in range(3) for method in ("bce", "plm")
     ]
     assert study.comparison.baseline == "bce"
-    assert "plm helped" in study.comparison.verdict, "the made-up outputs of plm are better"
+    assert "plm against bce" in study.comparison.verdict, "the made-up runs have no validation outputs"
+    assert study.next_command is None
     tables = study.tables()
     assert {row["method"] for row in tables["rows"]} == {"bce", "plm"}
     (f1,) = (row for row in tables["differences"] if (row["metric"], row["method"]) == ("f1", "plm"))
@@ -34,7 +35,8 @@ def test_the_study_holds_tables_figures_and_files(pool, tmp_path):
     assert f1["n"] == 3
     assert len(tables["class_gains"]) == len(CLASSES)
     figures = study.figures()
-    assert list(figures) == ["differences", "by-class", "outputs", "ratios", "divergences", "losses"]
+    curves = ["precision-recall", "calibration", "outputs", "ratios", "divergences", "losses"]
+    assert list(figures) == ["differences", "by-class", *curves]
     assert all(type(figure).__name__ == "Figure" for figure in figures.values())
     assert study.report_path.is_file()
     content = json.loads((tmp_path / "study" / "comparison.json").read_text())

@@ -40,7 +40,14 @@ from tailmask.training.with_lightning.lightning_module import TrainingModule
 def test_a_run_leaves_its_full_record(finished: Run, dataset) -> None:
     assert finished.is_complete
     files = {path.name for path in finished.folder.iterdir() if not path.name.startswith(".")}
-    assert files == {"run.json", "history.jsonl", "model.safetensors", "predictions.npz", "metrics.json"}
+    assert files == {
+        "run.json",
+        "history.jsonl",
+        "model.safetensors",
+        "predictions.npz",
+        "decisions.json",
+        "metrics.json",
+    }
     config = finished.config
     assert config["name"] == config["method"] == "plm:rate=0.5"
     assert config["recipe"]["schedule"]["epochs"] == 4

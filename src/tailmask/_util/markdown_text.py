@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tailmask._util.messages import printable
 
-__all__ = ["escape", "markdown_table"]
+__all__ = ["escape", "escape_prose", "markdown_table"]
 
 
 def escape(text: str) -> str:
@@ -18,6 +18,22 @@ def escape(text: str) -> str:
     """
     flat = printable(" ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|])", r"\\\1", flat)
+
+
+def escape_prose(text: str) -> str:
+    r"""Sentences as Markdown shows them, with names between backticks as code.
+
+    >>> print(escape_prose("Use `plm_1` [*]"))
+    Use `plm_1` \[\*\]
+    """
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    # The dots keep the spaces at the ends of a part.
+    shown = [
+        f"`{printable(part)}`" if place % 2 else escape(f".{part}.")[1:-1] for place, part in enumerate(parts)
+    ]
+    return "".join(shown)
 
 
 def markdown_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:

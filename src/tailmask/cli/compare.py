@@ -41,6 +41,7 @@ def compare(
     baseline: str | None = None,
     tuned_thresholds: bool = False,
     prior_shift: bool = False,
+    decide: str = "f1",
     tune: Literal["rate"] | None = None,
     epochs: int | None = None,
     budget: float = 1.0,
@@ -65,6 +66,8 @@ def compare(
         tuned_thresholds: show the extra rows with thresholds tuned on the validation split [default: show all
             extra rows]
         prior_shift: show the extra rows with plm's outputs shifted back to the prevalence in the data
+        decide: what to fit thresholds for: f1, precision=0.9, recall=0.8, cost=5 (a miss costs five false
+            alarms) or top=3 (three labels per sample)
         tune: choose this option of plm on the validation split first
         epochs: number of epochs; the learning rate schedule is stretched to it
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
@@ -104,6 +107,7 @@ def compare(
             precision=precision,
             folds=folds,
             decisions=[name for name, wanted in extra.items() if wanted] or None,
+            decide=decide,
             listener=display,
             command=command,
         )
@@ -115,4 +119,6 @@ def compare(
 
         print_comparison(study.comparison, open_console())
         print(f"report in {study.report_path}")
+        if study.next_command is not None:
+            print(f"next: {study.next_command}")
     raise_failures(study.failures)

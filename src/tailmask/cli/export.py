@@ -18,16 +18,18 @@ def export(
     *,
     form: Annotated[Literal["onnx", "torch-export", "safetensors"], Parameter(name="--format")],
     out: Annotated[Path | None, Parameter(alias="-o")] = None,
+    study_run: Annotated[str | None, Parameter(name="--run")] = None,
     model: str | None = None,
     force: bool = False,
 ) -> None:
     """Convert the model of a finished run to another format.
 
     Args:
-        run: folder of a finished run
+        run: folder of a finished run, or of a study that compare made
         form: format to write; torch-export is a .pt2 program, safetensors the weights with a .json file to
             rebuild the network from
         out: file to write [default: the run's name, in the current folder]
+        study_run: run of a study, as in plm_seed=0, or a method of it [default: what compare chose]
         model: import path package.module:factory, for a run with a network of your own
         force: overwrite existing files
     """
@@ -37,7 +39,7 @@ def export(
     target = out or Path(f"{run.resolve().name}{suffix}")
     if target.suffix.lower() != suffix:
         raise UserError(f"a file for {form} must end with {suffix}, got {target}")
-    exported = export_model(run, target, model=model, force=force)
+    exported = export_model(run, target, study_run=study_run, model=model, force=force)
     print(" and ".join(map(str, exported.files)) + _checked(exported.difference))
 
 

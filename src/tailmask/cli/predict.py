@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,22 +21,27 @@ def predict(
     inputs: Path,
     /,
     *,
-    out: Annotated[Path, Parameter(alias="-o")],
+    out: Annotated[Path | None, Parameter(alias="-o")] = None,
+    decide: str | None = None,
     thresholds: Literal["tuned"] | float | None = None,
+    study_run: Annotated[str | None, Parameter(name="--run")] = None,
     prior_shift: bool = False,
     id_column: Annotated[str | None, Parameter(name="--id")] = None,
     images: Path | None = None,
     model: str | None = None,
     force: bool = False,
 ) -> None:
-    """Predict labels for new inputs with a finished run.
+    """Predict labels for new inputs with a finished run, or with what a study chose.
 
     Args:
-        run: folder of a finished run, or a .safetensors file exported from one
+        run: folder of a finished run or of a study of compare, or a .safetensors file exported from one
         inputs: file like the one that the run was trained on, without labels; for images also a folder
-        out: file to write: .csv, .parquet or .jsonl
+        out: file to write: .csv, .parquet or .jsonl [default: the input's name with -predicted.csv]
+        decide: fit thresholds for this on the run's validation outputs: f1, precision=0.9, recall=0.8, cost=5
+            (a miss costs five false alarms) or top=3 (three labels per sample)
         thresholds: lowest probability at which a label is predicted, as in 0.5, or tuned for the thresholds
             fitted on validation data [default: tuned if the run has tuned thresholds, else 0.5]
+        study_run: run of a study, as in plm_seed=0, or a method of it [default: what compare chose]
         prior_shift: shift probabilities back to the prevalence in the data (runs of plm)
         id_column: column, or array of an .npz file, that identifies rows [default: the paths of images, else
             row numbers from 0]
@@ -45,26 +51,41 @@ def predict(
     """
     import torch
 
-    from tailmask.inference import load_predictor, write_predictions
+    from tailmask.inference import choose_run, load_predictor, write_predictions
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     predictor = load_predictor(
-        run, thresholds=thresholds, prior_shift=prior_shift, model=model, device=device
+        run,
+        thresholds=thresholds,
+        decide=decide,
+        prior_shift=prior_shift,
+        study_run=study_run,
+        model=model,
+        device=device,
     )
+    target = out or Path(f"{inputs.stem}-predicted.csv")
     with _row_count(f"predicting for {inputs.name}") as progress:
         number = write_predictions(
-            predictor, inputs, out, id_column=id_column, images=images, force=force, progress=progress
+            predictor, inputs, target, id_column=id_column, images=images, force=force, progress=progress
         )
-    print(f"{out}: {number} rows, {_decision(predictor)}")
+    chosen = choose_run(run, study_run).path
+    which = "" if chosen == run else f" by {chosen.name}"
+    print(f"{target}: {number} rows{which}, {_decision(predictor)}")
+    for note in predictor.notes:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _decision(predictor: Predictor | RowPredictor) -> str:
     """How labels were decided, which nobody should have to guess."""
     if predictor.thresholds is None:
-        return "each with its most probable label"
-    if predictor.is_tuned:
+        return f"each with its {'' if predictor.top == 1 else f'{predictor.top} '}most probable label" + (
+            "" if predictor.top == 1 else "s"
+        )
+    if predictor.decided_by == "tuned":
         return "labels by the thresholds that were tuned on validation data"
-    return f"labels from a probability of {predictor.thresholds[0]:g} on"
+    if predictor.decided_by == "default":
+        return f"labels from a probability of {predictor.thresholds[0]:g} on"
+    return f"labels by thresholds for {predictor.decided_by}, fitted on validation data"
 
 
 @contextlib.contextmanager

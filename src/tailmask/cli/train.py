@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from tailmask._util.files import slug
-from tailmask._util.messages import UserError, require
+from tailmask._util.messages import UserError, printable, require
 from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.cli.method_help import with_method_help
+from tailmask.comparison.chosen_classes import by_frequency
 from tailmask.data import DataOptions, load
 from tailmask.data.facts import DataFacts
 from tailmask.methods import parse
 from tailmask.runs import Setting
 from tailmask.runs.config import AskedPrecision, RunConfig
+from tailmask.runs.decision_file import few_positives, read_decisions
 from tailmask.runs.reader import Run
 from tailmask.runs.recipe_text import to_toml
 from tailmask.training.with_lightning.devices import Placement
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = ["train"]
+
+# As many classes are printed.
+MOST_CLASSES = 30
 
 
 @with_method_help
@@ -146,6 +151,11 @@ def _show(run: Run) -> None:
 
     console = Console()
     console.print(_table(run))
+    console.print(_class_table(run))
+    decisions = read_decisions(run.folder)
+    sentence = None if decisions is None else few_positives([each.positives for each in decisions.classes])
+    if sentence is not None:
+        print(sentence)
     print(f"run in {run.folder}")
 
 
@@ -176,6 +186,53 @@ def _table(run: Run) -> Table:
     table.caption = "in %: " + ", ".join(caption)
     table.caption_justify = "left"
     return table
+
+
+def _class_table(run: Run) -> Table:
+    """The classes from the most frequent to the rarest, with tuned thresholds where the run has them.
+
+    Of many classes, the rarest ones: those are what the method is for.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    tuned = "test_tuned" in run.metrics
+    values = _class_values(run, "test_tuned" if tuned else "test")
+    train_positives = [int(number) for number in run.config["train_counts"][1]]
+    order = by_frequency(train_positives)[-MOST_CLASSES:]
+    how = (
+        "with tuned thresholds"
+        if tuned
+        else "most probable class"
+        if run.config["single_label"]
+        else "at 0.5"
+    )
+    which = f", {MOST_CLASSES} rarest of {len(train_positives)}" if len(order) < len(train_positives) else ""
+    table = Table(title=f"classes, test, {how}{which}", title_justify="left")
+    table.add_column("class", overflow="fold")
+    for name in ("training samples", "test samples", "precision", "recall", "f1"):
+        table.add_column(name, justify="right")
+    for index in order:
+        name, number = printable(str(run.config["classes"][index])), values["positives"][index]
+        shares = (_percent(values[measure][index]) for measure in ("precision", "recall", "f1"))
+        table.add_row(Text(name), f"{train_positives[index]:,}", f"{number:,.0f}", *shares)
+    table.caption, table.caption_justify = "in %; metrics.json and decisions.json have all classes", "left"
+    return table
+
+
+def _class_values(run: Run, split: str) -> dict[str, list[float]]:
+    """Precision, recall, F1 and positives of each class."""
+    found = run.metrics[split].get("per_class")
+    number = len(run.config["classes"])
+    for name in ("precision", "recall", "f1", "positives"):
+        values = found.get(name) if isinstance(found, dict) else None
+        if not isinstance(values, list) or len(values) != number or not all(map(_is_number, values)):
+            raise UserError(f"{run.folder}/metrics.json has no valid {name!r} of each class")
+    return dict(found)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _percent(value: float | None) -> str:

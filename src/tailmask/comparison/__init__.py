@@ -7,16 +7,25 @@ from __future__ import annotations
 
 from tailmask.comparison.analysis import compare_runs
 from tailmask.comparison.arrangement import Experiment, arrange
-from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference, Row
+from tailmask.comparison.comparison_result import (
+    Choice,
+    ClassGain,
+    Comparison,
+    Difference,
+    Row,
+    ValidationScore,
+)
 from tailmask.comparison.intervals import PairedDifferences
 
 __all__ = [
+    "Choice",
     "ClassGain",
     "Comparison",
     "Difference",
     "Experiment",
     "PairedDifferences",
     "Row",
+    "ValidationScore",
     "arrange",
     "compare_runs",
 ]

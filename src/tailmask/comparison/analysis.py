@@ -13,28 +13,26 @@ import torch
 from torch import Tensor
 
 from tailmask._util.messages import UserError
+from tailmask.calibration import DecisionRule
 from tailmask.comparison.arrangement import Experiment, arrange
+from tailmask.comparison.choice import score_on_validation
 from tailmask.comparison.clusters import common_labels, numbered, pair_numbers
 from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference, MethodRuns, Row
 from tailmask.comparison.intervals import PairedDifferences
-from tailmask.comparison.outputs import DECISIONS, Decision, Outputs, read_outputs
+from tailmask.comparison.outputs import (
+    DECISIONS,
+    F1_RULE,
+    Decision,
+    Outputs,
+    read_outputs,
+    rule_decision,
+)
 from tailmask.comparison.resampling import Resampler, Resamples
 from tailmask.metrics import Report
 from tailmask.runs.reader import Run
 
 __all__ = ["compare_runs"]
 
-# How a method decided, and how the baseline did that it is compared with: plainly; in the same way, so that a
-# method is not credited with what this gives the baseline as well; and whether masking alone does more than
-# thresholds alone.
-_REFERENCES: tuple[tuple[Decision, Decision], ...] = (
-    ("default", "default"),
-    ("tuned thresholds", "default"),
-    ("prior shift", "default"),
-    ("tuned thresholds", "tuned thresholds"),
-    ("prior shift", "prior shift"),
-    ("default", "tuned thresholds"),
-)
 _CLASS_METRICS = ("precision", "recall", "f1", "ap")
 
 
@@ -45,6 +43,7 @@ def compare_runs(
     resamples: int = 2000,
     seed: int = 0,
     decisions: Sequence[Decision] = DECISIONS,
+    rule: DecisionRule | str = F1_RULE,
     on_run: Callable[[Run], None] | None = None,
 ) -> Comparison:
     """Compare finished runs of several methods on the same data.
@@ -54,6 +53,8 @@ def compare_runs(
     `PairedDifferences`). Where the first run says which test samples belong together, these are resampled
     together. Runs of different data, recipes or budgets are refused, and so are incomplete ones.
 
+    The method to use, with its decision, is chosen by scores on validation data, never on the test set.
+
     Args:
         runs: Complete runs; the order of the methods is that of their first runs.
         baseline: Name of the method to compare with; None is `bce`, or what is nearest to it.
@@ -61,12 +62,16 @@ def compare_runs(
         seed: Seed of the resampling.
         decisions: Which rows to add where the runs have them: the same logits with "tuned thresholds" and
             with the "prior shift"; ("default",) adds none.
+        rule: What thresholds are fitted for; another rule than F1 takes the place of "tuned thresholds".
         on_run: Called after each run that was read, for a progress bar.
     """
     if resamples < 100:
         raise UserError(f"resamples must be 100 or more for an interval, got {resamples}")
     experiment = arrange(runs, baseline=baseline)
-    table = _Table(experiment, resamples=resamples, seed=seed, decisions=decisions)
+    rule = DecisionRule.parse(rule)
+    if experiment.single_label and rule != F1_RULE:
+        raise UserError(f"each sample has one label, the most probable one: leave out --decide {rule}")
+    table = _Table(experiment, resamples=resamples, seed=seed, decisions=decisions, rule=rule)
     for number in sorted({number for by_seed in experiment.runs.values() for number in by_seed}):
         table.add_seed(number, on_run)
     return table.comparison()
@@ -89,19 +94,35 @@ def _moved(
     return moved, values(one.by_member) - values(two.by_member)
 
 
+def _defined(resampled: Tensor, point: Tensor) -> Tensor:
+    """Resampled measures (B, K), where one is not defined as it was measured (K,)."""
+    return torch.where(resampled.isnan(), point, resampled)
+
+
 class _Table:
     """Fills a comparison seed by seed; of a run's outputs just what is needed later is kept."""
 
     def __init__(
-        self, experiment: Experiment, *, resamples: int, seed: int, decisions: Sequence[Decision]
+        self,
+        experiment: Experiment,
+        *,
+        resamples: int,
+        seed: int,
+        decisions: Sequence[Decision],
+        rule: DecisionRule,
     ) -> None:
         self.experiment = experiment
-        self.num_resamples, self.seed = resamples, seed
-        self.decisions = [name for name in DECISIONS if name == "default" or name in decisions]
+        self.num_resamples, self.seed, self.rule = resamples, seed, rule
+        wanted = [name for name in DECISIONS if name == "default" or name in decisions]
+        self.decisions = [rule_decision(rule) if name == "tuned thresholds" else name for name in wanted]
+        self.validation = score_on_validation(experiment, self.decisions, rule)
+        chosen = self.validation.chosen
+        self.class_decision = "default" if chosen is None else chosen.decision
         self.targets: Tensor | None = None
         self.unit: str | None = None
         self.reports: dict[tuple[str, Decision], list[Report]] = defaultdict(list)
         self.pairs: dict[tuple[str, Decision, Decision], PairedDifferences] = defaultdict(PairedDifferences)
+        self.levels: dict[tuple[str, Decision], PairedDifferences] = defaultdict(PairedDifferences)
         self.class_pairs: dict[str, PairedDifferences] = defaultdict(PairedDifferences)
         self.metrics: list[str] = []
 
@@ -114,6 +135,10 @@ class _Table:
             measured = self._measure(by_seed[seed])
             for decision, values in measured.items():
                 self.reports[method, decision].append(values.report)
+                point = self._summary(values.report)
+                moved, members = self._resampled(values.resamples), values.by_member
+                by_member = None if members is None else _defined(self._resampled(members), point)
+                self.levels[method, decision].add(point, _defined(moved, point), by_member=by_member)
             if method == self.experiment.baseline:
                 reference = measured
             self._pair(method, measured, reference)
@@ -121,7 +146,7 @@ class _Table:
                 on_run(by_seed[seed])
 
     def _measure(self, run: Run) -> dict[Decision, _Measured]:
-        outputs = read_outputs(run)
+        outputs = read_outputs(run, self.rule)
         self._check_targets(outputs)
         measured: dict[Decision, _Measured] = {}
         for decision in self.decisions:
@@ -164,24 +189,36 @@ class _Table:
     def _pair(
         self, method: str, measured: dict[Decision, _Measured], reference: dict[Decision, _Measured]
     ) -> None:
-        is_baseline = method == self.experiment.baseline
-        for decision, other in _REFERENCES:
-            if decision not in measured or other not in reference:
+        for decision, one in measured.items():
+            other = self._reference(method, decision, reference)
+            if other is None:
                 continue
-            if is_baseline and (decision == "default" or other != "default"):
-                continue
-            one, two = measured[decision], reference[other]
+            two = reference[other]
             point = self._summary(one.report) - self._summary(two.report)
             moved, by_member = _moved(one, two, self._resampled)
-            moved = torch.where(moved.isnan(), point, moved)
-            if by_member is not None:
-                by_member = torch.where(by_member.isnan(), point, by_member)
-            self.pairs[method, decision, other].add(point, moved, by_member=by_member)
-        if not is_baseline and reference:
-            one, two = measured["default"], reference["default"]
+            by_member = None if by_member is None else _defined(by_member, point)
+            self.pairs[method, decision, other].add(point, _defined(moved, point), by_member=by_member)
+        if method != self.experiment.baseline and reference:
+            shown = self.class_decision if self.class_decision in measured else "default"
+            one = measured[shown]
+            two = reference[self._reference(method, shown, reference) or "default"]
             point = one.report.per_class[self.class_metric] - two.report.per_class[self.class_metric]
             moved, by_member = _moved(one, two, lambda resamples: resamples.classes)
             self.class_pairs[method].add(point, moved, by_member=by_member)
+
+    def _reference(
+        self, method: str, decision: Decision, reference: dict[Decision, _Measured]
+    ) -> Decision | None:
+        """How the baseline decided that a row is compared with: in the same way.
+
+        Where it has no prior shift, its outputs are on the data's own prior as they are. The baseline itself
+        is compared with its plain row, which says what a decision alone gives.
+        """
+        if method == self.experiment.baseline:
+            return None if decision == "default" else "default"
+        if decision == "prior shift" and decision not in reference:
+            return "default" if reference else None
+        return decision if decision in reference else None
 
     @property
     def class_metric(self) -> str:
@@ -220,6 +257,10 @@ class _Table:
             resamples=self.num_resamples,
             seed=self.seed,
             unit=self.unit,
+            class_decision=self.class_decision,
+            validation=self.validation.scores,
+            validation_positives=self.validation.positives,
+            chosen=self.validation.chosen,
         )
 
     def _rows(self) -> list[Row]:
@@ -227,11 +268,20 @@ class _Table:
         for method in self.experiment.methods:
             for decision in self.decisions:
                 reports = self.reports.get((method, decision), [])
+                ends = self._level_ends(method, decision) if reports else {}
                 for metric in reports[0].summary if reports else ():
                     values = torch.tensor([report.summary[metric] for report in reports], dtype=torch.float64)
                     std = float(values.std()) if len(values) > 1 else math.nan
-                    found.append(Row(method, decision, metric, float(values.mean()), std, len(values)))
+                    low, high = ends.get(metric, (math.nan, math.nan))
+                    mean = float(values.mean())
+                    found.append(Row(method, decision, metric, mean, std, len(values), low, high))
         return found
+
+    def _level_ends(self, method: str, decision: Decision) -> dict[str, tuple[float, float]]:
+        """The interval of each measure's mean, within 0 and 1."""
+        low, high = self._interval(self.levels[method, decision])
+        ends = zip(low.clamp(min=0.0).tolist(), high.tolist(), strict=True)
+        return dict(zip(self.metrics, ends, strict=True))
 
     def _differences(self) -> list[Difference]:
         found = []
@@ -251,7 +301,8 @@ class _Table:
         return low.clamp(min=-1.0), high.clamp(max=1.0)
 
     def _class_means(self, method: str, metric: str) -> tuple[float, ...]:
-        reports = self.reports[method, "default"]
+        shown = self.class_decision if (method, self.class_decision) in self.reports else "default"
+        reports = self.reports[method, shown]
         means = torch.stack([report.per_class[metric].to(torch.float64) for report in reports]).mean(dim=0)
         return tuple(round(value, 6) for value in means.tolist())
 

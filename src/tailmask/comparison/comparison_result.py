@@ -12,7 +12,17 @@ from tailmask._util.messages import UserError
 from tailmask.comparison.measures import describe, headline, ordered
 from tailmask.comparison.outputs import Decision
 
-__all__ = ["FORMAT", "ClassGain", "Comparison", "Difference", "MethodRuns", "Row", "row_name"]
+__all__ = [
+    "FORMAT",
+    "Choice",
+    "ClassGain",
+    "Comparison",
+    "Difference",
+    "MethodRuns",
+    "Row",
+    "ValidationScore",
+    "row_name",
+]
 
 FORMAT = "tailmask.comparison/1"
 
@@ -37,7 +47,10 @@ class MethodRuns:
 
 @dataclass(frozen=True)
 class Row:
-    """Mean and standard deviation of a measure over `n` seeds; the deviation of one seed is NaN."""
+    """Mean and standard deviation of a measure over `n` seeds; the deviation of one seed is NaN.
+
+    `low` and `high` are the ends of the mean's 95 % interval over test samples and seeds; NaN without one.
+    """
 
     method: str
     decision: Decision
@@ -45,6 +58,8 @@ class Row:
     mean: float
     std: float
     n: int
+    low: float = math.nan
+    high: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -90,11 +105,36 @@ class ClassGain:
 
 
 @dataclass(frozen=True)
+class ValidationScore:
+    """What a method with a decision reaches on validation data with cross-fitted thresholds: mean over seeds.
+
+    It is the F1, or where each sample has one label the error, as a mean over the classes.
+    """
+
+    method: str
+    decision: Decision
+    mean: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The method and the decision with the best validation score, and which of its runs to predict with."""
+
+    method: str
+    decision: Decision
+    seed: int
+    run: str  # name of the run's folder
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Methods compared on one test set; the first method is the baseline.
 
-    Values are shares from 0 to 1. `class_values[method][metric]` has the mean over the seeds of each class.
-    `unit` is what intervals resample, such as "digit"; None where they resample single test samples.
+    Values are shares from 0 to 1. `class_values[method][metric]` has the mean over the seeds of each class,
+    with the decisions of `class_decision`, as `class_gains` have. `unit` is what intervals resample, such as
+    "digit"; None where they resample single test samples. `validation` is None in records from before there
+    were validation scores, and empty where the runs have no validation data; nothing is `chosen` then.
     """
 
     data: str
@@ -113,6 +153,10 @@ class Comparison:
     seed: int
     level: float = 0.95
     unit: str | None = None
+    class_decision: Decision = "default"
+    validation: tuple[ValidationScore, ...] | None = None
+    validation_positives: tuple[int, ...] | None = None
+    chosen: Choice | None = None
 
     @property
     def baseline(self) -> str:
@@ -161,13 +205,16 @@ class Comparison:
         return None if found is None or math.isnan(found.mean) else found
 
     def like_for_like(self, method: str, metric: str, decision: Decision = "default") -> Difference | None:
-        """The difference to the baseline decided in the same way if it can be, else to its plain decisions.
+        """The difference to the baseline decided in the same way; None for the baseline itself.
 
-        So a method with tuned thresholds is not credited with what they give the baseline as well; the
-        baseline's own row with them says how much that is.
+        So a method with tuned thresholds is not credited with what they give the baseline as well. A baseline
+        that masks no labels has no prior shift: its outputs are on the data's own prior already, and a method
+        with the prior shift is compared with them as they are.
         """
         alike = self.difference(method, metric, decision=decision, reference=decision)
-        return alike or self.difference(method, metric, decision=decision)
+        if alike is not None or decision != "prior shift" or method == self.baseline:
+            return alike
+        return self.difference(method, metric, decision=decision)
 
     def gains(self, method: str, *, number: int = 5) -> tuple[list[ClassGain], list[ClassGain]]:
         """The classes that gained most and those that lost most, the greatest change first.
@@ -195,8 +242,13 @@ class Comparison:
         fields = {name: part for name, part in value.items() if name not in ("format", "verdict")}
         for name, kind in kinds.items():
             fields[name] = tuple(kind(**_restored(part)) for part in fields[name])
-        for name in ("classes", "train_positives", "test_positives"):
-            fields[name] = tuple(fields[name])
+        if fields.get("validation") is not None:
+            fields["validation"] = tuple(ValidationScore(**_restored(part)) for part in fields["validation"])
+        if fields.get("chosen") is not None:
+            fields["chosen"] = Choice(**fields["chosen"])
+        for name in ("classes", "train_positives", "test_positives", "validation_positives"):
+            if fields.get(name) is not None:
+                fields[name] = tuple(fields[name])
         fields["class_values"] = {
             method: {metric: tuple(_number(part) for part in parts) for metric, parts in values.items()}
             for method, values in fields["class_values"].items()

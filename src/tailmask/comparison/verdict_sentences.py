@@ -1,4 +1,4 @@
-"""The finding in plain sentences, whatever it is: that a method helped, did harm, or made no difference."""
+"""The finding in plain sentences: what to use, where the gain comes from, and what to keep in mind."""
 
 from __future__ import annotations
 
@@ -8,17 +8,31 @@ from typing import Literal
 
 from tailmask.comparison.comparison_result import Comparison, Difference
 from tailmask.comparison.measures import describe, primary
+from tailmask.comparison.outputs import Decision
 from tailmask.methods import RECOMMENDED, parse
 from tailmask.metrics import class_groups
+from tailmask.runs.decision_file import few_positives
 
-__all__ = ["Verdict", "interval_text", "lead_method", "points", "recommended", "verdict"]
+__all__ = [
+    "Verdict",
+    "decision_words",
+    "interval_text",
+    "lead_method",
+    "points",
+    "recommended",
+    "shown_decision",
+    "verdict",
+]
 
-Outcome = Literal["helped", "mixed", "unclear", "harmed", "nothing"]
+# Of the chosen method, or else of the one that is shown, against the baseline decided the same way.
+Outcome = Literal["helped", "unclear", "harmed", "baseline", "nothing"]
+_OUTCOMES: dict[int, Outcome] = {1: "helped", 0: "unclear", -1: "harmed"}
+_LEARNERS = ("linear", "trees", "boost", "ensemble")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome in a word, and the sentences that say it."""
+    """The outcome in a word, and the sentences that say it; the first says what to use."""
 
     outcome: Outcome
     sentences: tuple[str, ...]
@@ -30,37 +44,46 @@ class Verdict:
 
 
 def verdict(comparison: Comparison) -> Verdict:
-    """What the comparison found for its leading method.
+    """What to use, by validation scores; what it reaches on the test set; and where the gain comes from.
 
-    It is judged by two measures that are chosen beforehand: F1 (of single labels: the error), as a mean over
-    all classes and over the rarest third of them. Then it is held against what tuned thresholds do for the
-    baseline, and against average precision, which thresholds do not change.
+    A method is only ever compared with the baseline decided the same way.
     """
-    lead = lead_method(comparison)
-    base = comparison.baseline
+    outcome, first = _choice(comparison) if comparison.chosen is not None else _no_choice(comparison)
+    sentences = [first]
+    lead, decision = lead_method(comparison), shown_decision(comparison)
     if lead is None:
-        return Verdict("nothing", (f"Only {base} was run: there is nothing to compare it with.",))
-    whole_name, tail_name = primary(single_label=comparison.single_label)
-    whole, tail = comparison.difference(lead, whole_name), comparison.difference(lead, tail_name)
+        sentences.append(f"Only {comparison.baseline} was run: there is nothing to compare it with.")
+        return Verdict("nothing", tuple(sentences))
+    whole = comparison.like_for_like(lead, primary(single_label=comparison.single_label)[0], decision)
     if whole is None:
-        text = f"{lead} and {base} have no seed in common, so no difference can be paired"
-        return Verdict("nothing", (f"{text}: train both with the same seeds.",))
-    outcome, sentence = _finding(comparison, lead, whole, tail)
-    sentences = [sentence, *_untested(comparison)]
+        text = f"{lead} and {comparison.baseline} have no seed in common, so no difference can be paired"
+        return Verdict("nothing", (*sentences, f"{text}: train both with the same seeds."))
+    sentences += _rare_classes(comparison, lead, decision)
     if not comparison.single_label:
+        sentences += _from_thresholds(comparison)
+    sentences += [*_from_learner(comparison, lead, decision), *_from_masking(comparison, lead, decision)]
+    if not comparison.single_label:
+        sentences += [*_only_at_default(comparison, lead, decision), *_ranking(comparison, lead)]
         sentences += _untrained(comparison, lead)
-        sentences += _against_thresholds(comparison, lead, gained=outcome in ("helped", "mixed"))
-        sentences += _ranking(comparison, lead)
-    sentences += _others(comparison, lead, whole_name)
-    sentences.append(_caution(whole, unit=comparison.unit))
+    sentences += _others(comparison, lead, decision)
+    sentences += [*_few_positives(comparison), *_untested(comparison), _caution(whole, unit=comparison.unit)]
     return Verdict(outcome, tuple(sentences))
 
 
 def lead_method(comparison: Comparison) -> str | None:
-    """The method that a verdict is about: the recommended one if it is there, else the first that masks."""
+    """The method that is shown beside the baseline: the chosen, else the recommended, else one that masks."""
     others = [method.name for method in comparison.methods[1:]]
-    masking = [name for name in others if parse(name).masking is not None]
-    return next(iter([*recommended(others), *masking, *others]), None)
+    chosen = [] if comparison.chosen is None else [comparison.chosen.method]
+    masking = [name for name in others if _masks(name)]
+    ranked = [name for name in chosen if name in others]
+    return next(iter([*ranked, *recommended(others), *masking, *others]), None)
+
+
+def shown_decision(comparison: Comparison) -> Decision:
+    """The decision that methods are compared with: the chosen one, else that of all rows which tunes most."""
+    if comparison.chosen is not None:
+        return comparison.chosen.decision
+    return _tuned(comparison) or "default"
 
 
 def recommended(methods: Iterable[str]) -> list[str]:
@@ -71,9 +94,8 @@ def recommended(methods: Iterable[str]) -> list[str]:
     """
     found = []
     for name in methods:
-        method = parse(name)
-        if method.masking is not None:
-            found += [name] if str(method.with_options("plm", rate=None)) == RECOMMENDED else []
+        if _masks(name) and _unmasked(name) == "bce":
+            found += [name] if str(parse(name).with_options("plm", rate=None)) == RECOMMENDED else []
     return sorted(found, key=lambda name: name != RECOMMENDED)
 
 
@@ -97,121 +119,197 @@ def interval_text(difference: Difference, *, digits: int = 1) -> str:
     return f"{points(difference.low, digits=digits)} to {points(difference.high, digits=digits)}"
 
 
-def _finding(
-    comparison: Comparison, lead: str, whole: Difference, tail: Difference | None
-) -> tuple[Outcome, str]:
-    name = describe(whole.metric).label.partition(",")[0]
-    overall = _clause(comparison, whole, f"{name} over all classes")
-    on_tail, rare = 0, ""
-    if tail is not None:
-        on_tail, rare = tail.effect, _clause(comparison, tail, f"{name} over the rarest third of the classes")
-    beside = f", {'and' if on_tail == whole.effect else 'while'} {rare}" if rare else ""
-    if whole.effect > 0 and on_tail >= 0:
-        return "helped", f"{lead} helped: {overall}{beside}."
-    if whole.effect > 0:
-        return "mixed", f"{lead} helped on the whole, but not where classes are rare: {overall}, but {rare}."
-    if whole.effect < 0 and on_tail <= 0:
-        return "harmed", f"{lead} did harm: {overall}{beside}."
-    if whole.effect < 0:
-        return "mixed", f"{lead} helped rare classes at the expense of the others: {rare}, but {overall}."
-    if on_tail > 0:
-        return "helped", f"{lead} helped rare classes: {rare}, while {overall}."
-    if on_tail < 0:
-        return "harmed", f"{lead} did harm to rare classes: {rare}, while {overall}."
-    return "unclear", f"{lead} made no clear difference: {overall}{beside}."
+def decision_words(decision: Decision) -> str:
+    """How a decision is spoken of.
+
+    >>> [decision_words(name) for name in ("tuned thresholds", "recall=0.8", "top=3")]
+    ['with tuned thresholds', 'with thresholds for recall=0.8', 'with top=3 labels']
+    """
+    words = {
+        "default": "at the default threshold",
+        "tuned thresholds": "with tuned thresholds",
+        "prior shift": "with the prior shift",
+    }
+    if decision in words:
+        return words[decision]
+    return f"with {decision} labels" if decision.startswith("top=") else f"with thresholds for {decision}"
 
 
-def _clause(comparison: Comparison, difference: Difference, subject: str) -> str:
-    """A difference in words: which way, from what to what, and how sure that is."""
-    ends = f"95 % interval {interval_text(difference)}"
-    before = comparison.row(comparison.baseline, difference.metric, difference.reference)
-    after = comparison.row(difference.method, difference.metric, difference.decision)
-    if before is not None and after is not None and before.mean == after.mean == 0:
-        return f"{subject} is 0 with both"
-    if difference.effect == 0:
-        return f"{subject} did not clearly change ({points(difference.mean)} points, {ends})"
-    course = ""
-    if before is not None and after is not None and before.n == after.n == difference.n:
-        course = f" from {points(before.mean, sign=False)} to {points(after.mean, sign=False)}"
-    moved = "rose" if difference.mean > 0 else "fell"
-    return f"{subject} {moved} by {points(abs(difference.mean), sign=False)} points{course} ({ends})"
+def _choice(comparison: Comparison) -> tuple[Outcome, str]:
+    """What to use, and what it reaches on the test set."""
+    assert comparison.chosen is not None
+    method, decision, base = comparison.chosen.method, comparison.chosen.decision, comparison.baseline
+    metric = primary(single_label=comparison.single_label)[0]
+    row = comparison.row(method, metric, decision)
+    with_decision = (
+        "" if comparison.single_label and decision == "default" else f" {decision_words(decision)}"
+    )
+    reached = "" if row is None else f": {_name(metric)} {points(row.mean, sign=False)}"
+    use = f"Use `{method}`{with_decision}{reached}"
+    if method == base:
+        if len(comparison.methods) == 1:
+            return "baseline", f"{use} on the test set."
+        return "baseline", f"{use} on the test set. No other method scored higher on validation data."
+    found = comparison.like_for_like(method, metric, decision)
+    if found is None:
+        return "nothing", f"{use} on the test set."
+    same = "" if comparison.single_label else " decided the same way"
+    if found.effect > 0:
+        over = "over" if describe(metric).higher_is_better else "against"
+        return "helped", f"{use}, {_points(found, f'{over} {base}{same}')}."
+    if found.effect == 0:
+        return "unclear", f"{use}, no clear difference to {base}{same} ({_points(found)})."
+    return "harmed", (
+        f"{use}, behind {base}{same} ({_points(found)}): validation data chose it, the test set disagrees."
+    )
 
 
-def _untested(comparison: Comparison) -> list[str]:
-    """Of which classes the test samples cannot tell anything."""
-    absent = {index for index, number in enumerate(comparison.test_positives) if number == 0}
-    if not absent:
+def _no_choice(comparison: Comparison) -> tuple[Outcome, str]:
+    """That nothing was chosen, and how the method that is shown compares with the baseline."""
+    if comparison.validation is None:
+        start = "This record has no validation scores, so no method is chosen."
+    else:
+        start = (
+            "There are no validation data, and the test set must not choose: "
+            "give the data a validation split, as with --validation 0.1."
+        )
+    lead, decision = lead_method(comparison), shown_decision(comparison)
+    metric = primary(single_label=comparison.single_label)[0]
+    found = None if lead is None else comparison.like_for_like(lead, metric, decision)
+    row = None if lead is None else comparison.row(lead, metric, decision)
+    if found is None or row is None:
+        return "nothing", start
+    how = "" if comparison.single_label else f", both {decision_words(decision)}"
+    clear = {1: "", 0: ", no clear difference", -1: ", which is worse"}[found.effect]
+    finding = f"{_name(metric)} {points(row.mean, sign=False)}, {_points(found)}{clear}"
+    return _OUTCOMES[found.effect], f"{start} {lead} against {comparison.baseline}{how}: {finding}."
+
+
+def _rare_classes(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
+    metric = primary(single_label=comparison.single_label)[1]
+    found, row = comparison.like_for_like(lead, metric, decision), comparison.row(lead, metric, decision)
+    if found is None or row is None or _is_baseline_chosen(comparison):
         return []
-    groups = class_groups(comparison.train_positives)
-    tail = set(groups["tail"].tolist()) if "tail" in groups else set()
-    meaning = "left out" if comparison.single_label else "with an F1 of 0 whatever the method"
-    among = f", among them {len(absent & tail)} of the {len(tail)} rarest" if absent & tail else ""
+    clear = "" if found.effect > 0 else ", no clear difference" if found.effect == 0 else ", which is worse"
+    reached = f"{_name(metric)} {points(row.mean, sign=False)} with {lead}, {_points(found)}{clear}"
+    return [f"Over the rarest third of the classes: {reached}."]
+
+
+def _from_thresholds(comparison: Comparison) -> list[str]:
+    """What tuned thresholds alone give the baseline."""
+    base = comparison.baseline
+    found = comparison.difference(base, "f1", decision="tuned thresholds")
+    rows = [comparison.row(base, "f1", decision) for decision in ("default", "tuned thresholds")]
+    if found is None or rows[0] is None or rows[1] is None:
+        return []
+    before, after = (points(row.mean, sign=False) for row in rows if row is not None)
+    moved = {1: "lift", 0: "do not clearly change", -1: "lower"}[found.effect]
+    course = f"{base} ({_points(found)})" if found.effect == 0 else f"{base} from {before} to {after}"
+    return [f"Thresholds alone {moved} {course}{'' if found.effect == 0 else f' ({_points(found)})'}."]
+
+
+def _from_learner(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
+    """What another loss or learner gives without masking, where the shown method masks with one."""
+    plain, metric = _unmasked(lead), primary(single_label=comparison.single_label)[0]
+    found = comparison.like_for_like(plain, metric, decision)
+    if plain in (lead, comparison.baseline) or found is None:
+        return []
+    kind = "learner" if plain.partition(":")[0] in _LEARNERS else "loss"
+    how = {1: "gives", 0: "gives no clear gain:", -1: "loses"}[found.effect]
+    return [f"The {kind} {plain} without masking {how} {_points(found)} against {comparison.baseline}."]
+
+
+def _from_masking(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
+    """What masking gives: a method that masks against the same one that does not."""
+    metric = primary(single_label=comparison.single_label)[0]
+    masked = lead if _masks(lead) else _best_masked(comparison, decision)
+    if masked is None:
+        return []
+    plain = _unmasked(masked)
+    verbs = {1: "helped", 0: "made no clear difference", -1: "did harm"}
+    if plain == comparison.baseline:
+        found = comparison.like_for_like(masked, metric, decision)
+        if found is None:
+            return []
+        if masked == lead and not _is_baseline_chosen(comparison):
+            return [f"Masking {verbs[found.effect]}: it is all that differs from {plain}."]
+        return [f"Masking {verbs[found.effect]}: {masked} is {_points(found)} against {plain}."]
+    rows = [comparison.row(name, metric, decision) for name in (masked, plain)]
+    if rows[0] is None or rows[1] is None:
+        return []
+    change = points(rows[0].mean - rows[1].mean)
+    return [f"Masking adds {change} to {plain} ({masked}; a difference of means, without an interval)."]
+
+
+def _best_masked(comparison: Comparison, decision: Decision) -> str | None:
+    """The method that masks with the best validation score, the first of them where there are no scores."""
+    scores = {each.method: each.mean for each in comparison.validation or () if each.decision == decision}
+    masked = [each.name for each in comparison.methods[1:] if _masks(each.name)]
+    sign = -1 if comparison.single_label else 1
+    return max(masked, key=lambda name: sign * scores.get(name, 0.0), default=None)
+
+
+def _only_at_default(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
+    """That a gain at the default threshold is one that tuned thresholds give the baseline as well."""
+    masked = lead if _masks(lead) else _best_masked(comparison, decision)
+    if masked is None or decision == "default":
+        return []
+    plain = comparison.difference(masked, "f1")
+    tuned = comparison.like_for_like(masked, "f1", decision)
+    if plain is None or tuned is None or plain.effect <= 0 or tuned.effect > 0:
+        return []
+    base = comparison.baseline
     return [
-        f"Without a test sample, and so {meaning}: {len(absent)} of {len(comparison.classes)} classes{among}."
+        f"At the default threshold {masked} is {_points(plain)} over {base}; "
+        f"{decision_words(decision)} for both no clear gain is left."
     ]
+
+
+def _ranking(comparison: Comparison, lead: str) -> list[str]:
+    found = comparison.difference(lead, "ap")
+    if found is None or found.effect == 0:
+        return []
+    better = "better" if found.effect > 0 else "worse"
+    return [f"{lead} ranks {better}: mAP {_points(found)}, which no threshold changes."]
 
 
 def _untrained(comparison: Comparison, lead: str) -> list[str]:
     rows = [comparison.row(method, "f1") for method in (comparison.baseline, lead)]
     if any(row is None or row.mean > 0 for row in rows):
         return []
-    return ["At the plain threshold neither gets a single label right: train for more epochs."]
+    return ["At the default threshold neither gets a single label right: train for more epochs."]
 
 
-def _against_thresholds(comparison: Comparison, lead: str, *, gained: bool) -> list[str]:
-    base = comparison.baseline
-    both = comparison.difference(lead, "f1", decision="tuned thresholds", reference="tuned thresholds")
-    plain, rival = comparison.row(lead, "f1"), comparison.row(base, "f1", "tuned thresholds")
-    if both is None or plain is None or rival is None:
-        missing = f"Whether thresholds tuned on validation would do as much for {base} was not measured."
-        return [missing] if gained else []
-    tail = comparison.difference(lead, "f1_tail", decision="tuned thresholds", reference="tuned thresholds")
-    rare = "" if tail is None else f", and {_standing(tail, 'over the rarest third of the classes')}"
-    against = comparison.difference(lead, "f1", reference="tuned thresholds")
-    lesson = {
-        -1: ": thresholds alone do more here",
-        0: ": thresholds alone may do as much here" if gained else "",
-        1: f": {lead} alone does more than thresholds alone",
-    }[0 if against is None else against.effect]
-    return [
-        f"With thresholds tuned on validation for both, {lead} is {_standing(both, 'in F1')}{rare}.",
-        f"{base} with tuned thresholds reaches {points(rival.mean, sign=False)}, {lead} without them "
-        f"{points(plain.mean, sign=False)}{lesson}.",
-    ]
-
-
-def _standing(difference: Difference, where: str) -> str:
-    place = {1: "still ahead", 0: "not clearly ahead", -1: "behind"}[difference.effect]
-    return f"{place} {where} ({points(difference.mean)} points, 95 % interval {interval_text(difference)})"
-
-
-def _ranking(comparison: Comparison, lead: str) -> list[str]:
-    difference = comparison.difference(lead, "ap")
-    if difference is None:
-        return []
-    return [f"{_clause(comparison, difference, 'Average precision, which no threshold changes,')}."]
-
-
-def _others(comparison: Comparison, lead: str, metric: str) -> list[str]:
-    found: dict[int, list[str]] = {1: [], -1: [], 0: []}
+def _others(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
+    metric = primary(single_label=comparison.single_label)[0]
+    found: dict[int, list[str]] = {1: [], 0: [], -1: []}
     for method in comparison.methods[1:]:
-        difference = comparison.difference(method.name, metric)
+        difference = comparison.like_for_like(method.name, metric, decision)
         if method.name != lead and difference is not None:
             found[difference.effect].append(f"{method.name} ({points(difference.mean)})")
-    words = {1: "clearly better", -1: "clearly worse", 0: "not clearly different"}
-    parts = [
-        f"{_together(names)} {'is' if len(names) == 1 else 'are'} {words[effect]}"
-        for effect, names in found.items()
-        if names
-    ]
-    name = describe(metric).label.partition(",")[0]
-    start = f"Of the other methods, in {name} against {comparison.baseline},"
-    return [f"{start} {', '.join(parts)}."] if parts else []
+    words = {1: "clearly better", 0: "no clear difference", -1: "clearly worse"}
+    parts = [f"{words[effect]}: {', '.join(names)}" for effect, names in found.items() if names]
+    same = "" if comparison.single_label else " decided the same way"
+    return [f"Other methods against {comparison.baseline}{same}: {'; '.join(parts)}."] if parts else []
 
 
-def _together(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
+def _few_positives(comparison: Comparison) -> list[str]:
+    if comparison.validation_positives is None or comparison.single_label:
+        return []
+    sentence = few_positives(comparison.validation_positives)
+    return [] if sentence is None else [sentence]
+
+
+def _untested(comparison: Comparison) -> list[str]:
+    """How many classes the test samples say nothing about."""
+    absent = {index for index, number in enumerate(comparison.test_positives) if number == 0}
+    if not absent:
+        return []
+    groups = class_groups(comparison.train_positives)
+    tail = set(groups["tail"].tolist()) if "tail" in groups else set()
+    meaning = "they are left out" if comparison.single_label else "their F1 is 0 with every method"
+    among = f" ({len(absent & tail)} of the {len(tail)} rarest)" if absent & tail else ""
+    return [f"{len(absent)} of {len(comparison.classes)} classes{among} have no test sample: {meaning}."]
 
 
 def _caution(difference: Difference, *, unit: str | None) -> str:
@@ -224,3 +322,45 @@ def _caution(difference: Difference, *, unit: str | None) -> str:
         return "Two seeds say little about the chance in training: train more."
     samples = "test samples" if unit is None else f"test samples, resampled by {unit},"
     return f"The intervals are over {samples} and {difference.n} seeds."
+
+
+def _is_baseline_chosen(comparison: Comparison) -> bool:
+    return comparison.chosen is not None and comparison.chosen.method == comparison.baseline
+
+
+def _tuned(comparison: Comparison) -> Decision | None:
+    """The decision of the rows with fitted thresholds, if the baseline has such a row."""
+    own = [decision for method, decision in comparison.row_keys if method == comparison.baseline]
+    return next((name for name in own if name not in ("default", "prior shift")), None)
+
+
+def _points(difference: Difference, against: str = "") -> str:
+    """A difference with its interval.
+
+    >>> _points(Difference("plm", "default", "default", "f1", 0.042, 0.019, 0.064, 3), "over bce")
+    '+4.2 over bce [+1.9, +6.4]'
+    """
+    ends = f"[{points(difference.low)}, {points(difference.high)}]"
+    return " ".join(part for part in (points(difference.mean), against, ends) if part)
+
+
+def _name(metric: str) -> str:
+    label = describe(metric).label.partition(",")[0]
+    return label if label == "F1" else label.lower()
+
+
+def _parts(method: str) -> Sequence[str]:
+    return method.split("+")
+
+
+def _masks(method: str) -> bool:
+    return any(part.partition(":")[0] == "plm" for part in _parts(method))
+
+
+def _unmasked(method: str) -> str:
+    """The method without masking, whose loss is `bce` if it names none.
+
+    >>> _unmasked("plm:rate=0.05"), _unmasked("plm+linear"), _unmasked("asl")
+    ('bce', 'linear', 'asl')
+    """
+    return "+".join(part for part in _parts(method) if part.partition(":")[0] != "plm") or "bce"

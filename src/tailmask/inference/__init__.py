@@ -6,5 +6,14 @@ from tailmask.inference.exported_files import FORMATS, export_model
 from tailmask.inference.prediction_table import write_predictions
 from tailmask.inference.predictor import Predictor
 from tailmask.inference.row_predictor import RowPredictor, load_predictor
+from tailmask.inference.study_choice import choose_run
 
-__all__ = ["FORMATS", "Predictor", "RowPredictor", "export_model", "load_predictor", "write_predictions"]
+__all__ = [
+    "FORMATS",
+    "Predictor",
+    "RowPredictor",
+    "choose_run",
+    "export_model",
+    "load_predictor",
+    "write_predictions",
+]

@@ -21,6 +21,7 @@ from tailmask.inference.classifier import Classifier
 from tailmask.inference.export_metadata import architecture, metadata
 from tailmask.inference.output_file import check_path
 from tailmask.inference.predictor import Predictor
+from tailmask.inference.study_choice import choose_run
 
 __all__ = ["FORMATS", "Exported", "export_model"]
 
@@ -40,7 +41,12 @@ class Exported:
 
 
 def export_model(
-    run: Path | str, target: Path | str, *, model: str | None = None, force: bool = False
+    run: Path | str,
+    target: Path | str,
+    *,
+    study_run: str | None = None,
+    model: str | None = None,
+    force: bool = False,
 ) -> Exported:
     """Write the model of a finished run to `target`, in the format that its ending stands for.
 
@@ -50,8 +56,9 @@ def export_model(
     prior shift and encoder go along as metadata.
 
     Args:
-        run: The run's folder.
+        run: The run's folder, or that of a study, whose chosen run is taken.
         target: The file to write.
+        study_run: Which run of a study to take, in place of the chosen one.
         model: The import path `package.module:factory` of a network of your own.
         force: Whether to write over files that are there.
     """
@@ -61,7 +68,10 @@ def export_model(
     if suffix == ".onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
             require(package, extra="export")
-    predictor = Predictor.load(run, model=model)
+    chosen = choose_run(Path(run), study_run)
+    # Exported programs name their prior shift beside them, and do not have it inside.
+    whole = chosen.decision not in (None, "prior shift")
+    predictor = Predictor.load(run if whole else chosen.path, model=model)
     try:
         if suffix == ".safetensors":
             return _write_safetensors(predictor, target, force=force)

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tailmask._util.messages import UserError, require
+from tailmask.calibration import DecisionRule
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.image import ImageEncoder
 from tailmask.data.readers.image_list import is_list
 from tailmask.inference.classifier import Classifier
+from tailmask.inference.refitted_thresholds import refit
+from tailmask.inference.study_choice import choose_run
 from tailmask.runs.reader import Run
 
 if TYPE_CHECKING:
@@ -39,9 +42,11 @@ class Predictor:
 
     classifier: Classifier
     description: ModelDescription
-    thresholds: Tensor | None  # (C,), on the probabilities; None where each sample has one label
+    thresholds: Tensor | None  # (C,), on the probabilities; None where each sample has a number of labels
     device: torch.device
-    is_tuned: bool = False  # whether the thresholds were fitted on validation data
+    decided_by: str = "default"  # "default" (one threshold), "tuned", or the text of a decision rule
+    top: int = 1  # labels of each sample where there are no thresholds
+    notes: tuple[str, ...] = ()  # what to know of the decisions
 
     @classmethod
     def load(
@@ -49,50 +54,60 @@ class Predictor:
         run: Path | str,
         *,
         thresholds: Literal["tuned"] | float | None = None,
+        decide: DecisionRule | str | None = None,
         prior_shift: bool = False,
+        study_run: str | None = None,
         model: str | None = None,
         device: torch.device | str = "cpu",
     ) -> Predictor:
-        """Load the model in a run folder, or in a safetensors file that was exported from one.
+        """Load the model in a run folder, in a study, or in a safetensors file that was exported from one.
 
         Nothing is unpickled. A network of your own is built by importing its code, so `model` must name it
         again: a file alone never decides what code is run.
 
         Args:
-            run: The run's folder, or the file.
+            run: The run's folder, the folder of a study, or the file. A study's model and decision are those
+                that `compare` chose by validation scores.
             thresholds: From which probability on a label is predicted: one number for all classes, or
                 "tuned" for those that were fitted on validation data. None takes the tuned ones where the
                 run has them, else the one that its recipe evaluates at (0.5).
+            decide: What to fit thresholds for in their place, on the run's validation outputs:
+                "precision=0.9", "recall=0.8", "cost=5", "top=3" or "f1"; see `DecisionRule`.
             prior_shift: Whether to turn probabilities back to the data's own prior. Tuned thresholds move
                 along, so that the labels stay what they were tuned to be.
+            study_run: Which run of a study to take, in place of the chosen one.
             model: The import path `package.module:factory` of a network of your own.
             device: Where to compute.
         """
         require("safetensors", extra="cli")
         from tailmask.runs.model_file import load_model
 
-        run = Path(run)
+        if thresholds is not None and decide is not None:
+            raise UserError("--thresholds and --decide exclude each other: leave one of them out")
+        rule = None if decide is None else DecisionRule.parse(decide)
+        chosen = choose_run(Path(run), study_run)
+        run = chosen.path
         network, description = load_model(_model_file(run), model=model)
+        if thresholds is None and rule is None and not prior_shift:
+            thresholds, rule, prior_shift = _of_study(chosen.decision, description)
         shift = _prior_shift(description, run) if prior_shift else None
-        classifier = Classifier(
-            network,
-            activation=description.activation,
-            logit_scale=description.logit_scale,
-            prior_shift=shift,
-        ).eval()
-        if len(description.shape) == 3:  # images: what convolutions on the CPU want
-            classifier = classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's types lack memory_format alone
-        try:
-            classifier = classifier.to(device)
-        except (RuntimeError, AssertionError) as error:  # torch without CUDA fails an assertion
-            raise UserError(f"the device {str(device)!r} cannot be used: {error}") from error
-        return cls(
-            classifier,
-            description,
-            _thresholds(description, thresholds, shift, run),
-            torch.device(device),
-            is_tuned=thresholds in (None, "tuned") and description.thresholds is not None,
-        )
+        classifier = _classifier(network, description, shift, device)
+        place = torch.device(device)
+        if rule is not None and rule.top is not None:
+            return cls(classifier, description, None, place, str(rule), rule.top)
+        if rule is not None:
+            fitted, notes = refit(
+                rule, run, num_classes=len(description.classes), single_label=description.single_label
+            )
+            return cls(classifier, description, _moved(fitted, shift), place, str(rule), notes=notes)
+        is_tuned = thresholds in (None, "tuned") and description.thresholds is not None
+        fixed = _thresholds(description, thresholds, shift, run)
+        return cls(classifier, description, fixed, place, "tuned" if is_tuned else "default")
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether the thresholds were fitted on validation data."""
+        return self.decided_by != "default" and self.thresholds is not None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -125,13 +140,12 @@ class Predictor:
         return self.outputs(inputs)[0]
 
     def decide(self, probabilities: Tensor, logits: Tensor) -> Tensor:
-        """Which labels are predicted (B, C): the most probable one, or those that reach their threshold.
+        """Which labels are predicted (B, C): the most probable ones, or those that reach their threshold.
 
-        The most probable one is that of the highest logit: several probabilities may be 1 by rounding.
+        The most probable ones are those of the highest logits: several probabilities may be 1 by rounding.
         """
         if self.thresholds is None:
-            best = logits.argmax(dim=1, keepdim=True)
-            return torch.zeros_like(logits, dtype=torch.bool).scatter_(1, best, True)
+            return DecisionRule("top", self.top).labels(logits, None)
         return probabilities >= self.thresholds
 
     def predict(self, inputs: Tensor) -> Tensor:
@@ -206,5 +220,37 @@ def _thresholds(
         return torch.full((len(description.classes),), float(asked))
     if description.thresholds is None:
         return torch.full((len(description.classes),), description.threshold)
-    tuned = torch.tensor(description.thresholds)
-    return tuned if shift is None else (tuned.double().logit() + shift).sigmoid().float()
+    return _moved(torch.tensor(description.thresholds), shift)
+
+
+def _moved(thresholds: Tensor, shift: Tensor | None) -> Tensor:
+    """Thresholds that decide the same labels of shifted logits."""
+    return thresholds if shift is None else (thresholds.double().logit() + shift).sigmoid().float()
+
+
+def _of_study(
+    decision: str | None, description: ModelDescription
+) -> tuple[Literal["tuned"] | float | None, DecisionRule | None, bool]:
+    """The thresholds, the rule and whether the prior is shifted, as a study chose; None has no study."""
+    if decision is None or (decision == "default" and description.single_label):
+        return None, None, False
+    if decision == "tuned thresholds":
+        return "tuned", None, False
+    if decision in ("default", "prior shift"):
+        number = None if description.single_label else description.threshold
+        return number, None, decision == "prior shift"
+    return None, DecisionRule.parse(decision), False
+
+
+def _classifier(
+    network: nn.Module, description: ModelDescription, shift: Tensor | None, device: torch.device | str
+) -> Classifier:
+    classifier = Classifier(
+        network, activation=description.activation, logit_scale=description.logit_scale, prior_shift=shift
+    ).eval()
+    if len(description.shape) == 3:  # images: what convolutions on the CPU want
+        classifier = classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    try:
+        return classifier.to(device)
+    except (RuntimeError, AssertionError) as error:  # torch without CUDA fails an assertion
+        raise UserError(f"the device {str(device)!r} cannot be used: {error}") from error

@@ -11,8 +11,11 @@ import torch
 from torch import Tensor
 
 from tailmask._util.messages import UserError
+from tailmask.calibration import DecisionRule
 from tailmask.data.rows import Rows
 from tailmask.inference.predictor import Predictor
+from tailmask.inference.refitted_thresholds import refit
+from tailmask.inference.study_choice import choose_run
 from tailmask.learners.trained_model import TrainedModel, is_model
 from tailmask.runs.reader import Run
 
@@ -26,27 +29,54 @@ class RowPredictor:
     """The model of a cross-fitted run or of `tailmask fit`: from raw rows to probabilities and labels."""
 
     model: TrainedModel
-    thresholds: Tensor | None  # (C,), on the probabilities; None where each row has one label
-    is_tuned: bool  # whether the thresholds were fitted on out-of-fold outputs
+    thresholds: Tensor | None  # (C,), on the probabilities; None where each row has a number of labels
+    decided_by: str = "default"  # "default" (one threshold), "tuned", or the text of a decision rule
+    top: int = 1  # labels of each row where there are no thresholds
+    notes: tuple[str, ...] = ()  # what to know of the decisions
 
     batch_size = LARGEST_BATCH
 
     @classmethod
-    def load(cls, folder: Path | str, *, thresholds: Literal["tuned"] | float | None = None) -> RowPredictor:
-        """The model in a folder; `thresholds` as for `Predictor.load`."""
+    def load(
+        cls,
+        folder: Path | str,
+        *,
+        thresholds: Literal["tuned"] | float | None = None,
+        decide: DecisionRule | str | None = None,
+    ) -> RowPredictor:
+        """The model in a folder; `thresholds` and `decide` as for `Predictor.load`.
+
+        A rule needs the out-of-fold outputs of a run, in whose folder the model's folder is.
+        """
         model = TrainedModel.load(Path(folder))
+        if thresholds is not None and decide is not None:
+            raise UserError("--thresholds and --decide exclude each other: leave one of them out")
+        if decide is not None:
+            rule = DecisionRule.parse(decide)
+            if rule.top is not None:
+                return cls(model, None, str(rule), rule.top)
+            run = Path(folder) if (Path(folder) / "predictions.npz").is_file() else Path(folder).parent
+            fitted, notes = refit(
+                rule, run, num_classes=len(model.classes), single_label=model.thresholds is None
+            )
+            return cls(model, fitted.double(), str(rule), notes=notes)
         tuned = model.facts.thresholds is not None
         if thresholds is None or thresholds == "tuned":
             if thresholds == "tuned" and not tuned:
                 raise UserError(f"{folder} has no tuned thresholds: choose a number")
-            return cls(model, model.thresholds, tuned)
+            return cls(model, model.thresholds, "tuned" if tuned else "default")
         if not isinstance(thresholds, float | int) or not 0 < thresholds < 1:
             raise UserError(f"thresholds must be a number between 0 and 1 or 'tuned', got {thresholds!r}")
         if model.thresholds is None:
             raise UserError(
                 f"{folder} predicts one label a row, the most probable one: thresholds do not apply"
             )
-        return cls(model, torch.full_like(model.thresholds, float(thresholds)), is_tuned=False)
+        return cls(model, torch.full_like(model.thresholds, float(thresholds)))
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether the thresholds were fitted on out-of-fold outputs."""
+        return self.decided_by != "default" and self.thresholds is not None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -71,10 +101,9 @@ class RowPredictor:
         return self.model.outputs(rows)
 
     def decide(self, probabilities: Tensor, logits: Tensor) -> Tensor:
-        """Which labels are predicted (B, C): the most probable one, or those that reach their threshold."""
+        """Which labels are predicted (B, C): the most probable ones, or those that reach their threshold."""
         if self.thresholds is None:
-            best = logits.argmax(dim=1, keepdim=True)
-            return torch.zeros_like(logits, dtype=torch.bool).scatter_(1, best, True)
+            return DecisionRule("top", self.top).labels(logits, None)
         return probabilities >= self.thresholds
 
     def predict_proba(self, features: Any) -> Tensor:
@@ -90,17 +119,29 @@ def load_predictor(
     path: Path,
     *,
     thresholds: Literal["tuned"] | float | None = None,
+    decide: DecisionRule | str | None = None,
     prior_shift: bool = False,
+    study_run: str | None = None,
     model: str | None = None,
     device: torch.device | str = "cpu",
 ) -> Predictor | RowPredictor:
-    """The predictor of whatever was trained: a run, a folder of `tailmask fit`, or an exported file."""
+    """The predictor of whatever was trained: a run, a study, a folder of `tailmask fit`, or an exported file.
+
+    Of a study it is what `compare` chose, or the run that `study_run` names.
+    """
     if (path / "fit.json").is_file():  # of `tailmask fit`
         path = path / "best"
+    study, (path, decision) = path, choose_run(path, study_run)
     folder = next((each for each in (path, path / "model") if is_model(each)), None)
     if folder is None:
         return Predictor.load(
-            path, thresholds=thresholds, prior_shift=prior_shift, model=model, device=device
+            study,
+            thresholds=thresholds,
+            decide=decide,
+            prior_shift=prior_shift,
+            study_run=study_run,
+            model=model,
+            device=device,
         )
     if (path / "run.json").is_file() and not Run(path).is_complete:
         raise UserError(f"{path} is not complete: run the same command to finish it")
@@ -108,4 +149,15 @@ def load_predictor(
         raise UserError(
             f"{path} gives probabilities under the data's own prevalence: leave out --prior-shift"
         )
-    return RowPredictor.load(folder, thresholds=thresholds)
+    if thresholds is None and decide is None:
+        thresholds, decide = _of_study(decision, Run(path))
+    return RowPredictor.load(folder, thresholds=thresholds, decide=decide)
+
+
+def _of_study(decision: str | None, run: Run) -> tuple[Literal["tuned"] | float | None, str | None]:
+    """Thresholds or a rule, as a study chose; both None where no study did, or each row has one label."""
+    if decision is None or run.config.get("single_label"):
+        return None, None
+    if decision == "default":
+        return float(run.config["recipe"]["evaluation"]["threshold"]), None
+    return ("tuned", None) if decision == "tuned thresholds" else (None, decision)

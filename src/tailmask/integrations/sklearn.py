@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tailmask._util.messages import require
-from tailmask.calibration import fit_thresholds
+from tailmask.calibration import DecisionRule
 from tailmask.integrations.tabular.estimator_labels import EstimatorLabels, check_column, is_multilabel
 from tailmask.integrations.tabular.estimator_options import (
     build_loss,
@@ -71,6 +71,10 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         weight_decay: Of AdamW.
         thresholds: Probability from which on a label is predicted, or "tuned": fitted for F1 on a part of the
             data that is held out. For multi-label targets, and for the second of two classes.
+        decide: What thresholds are fitted for on a part of the data that is held out: "f1" (as
+            `thresholds="tuned"`), "precision=0.9", "recall=0.8", "cost=5" (a miss costs five false alarms),
+            or for multi-label targets "top=3" (three labels per sample); see
+            `tailmask.calibration.DecisionRule`.
         early_stopping: Hold out a part of the data, stop when its mean F1 over classes has not risen for
             `n_iter_no_change` epochs, counted from when the ratios may move, and take the weights and ratios
             of the best epoch.
@@ -103,6 +107,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         learning_rate: float = 1e-3,
         weight_decay: float = 1e-4,
         thresholds: float | Literal["tuned"] = 0.5,
+        decide: str | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
@@ -120,6 +125,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.thresholds = thresholds
+        self.decide = decide
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -191,6 +197,9 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         """Labels (N, C) of 0 and 1, or the class (N,) of each sample."""
         logits = self._logits(X)
         probabilities = self._probabilities(logits).numpy()
+        rule = self._rule()
+        if self._labels.multilabel and rule is not None and rule.top is not None:
+            return rule.labels(logits, None).numpy().astype(np.int64)
         if self._labels.multilabel:
             return (probabilities >= self.thresholds_).astype(np.int64)
         index = logits.argmax(dim=1).numpy()
@@ -220,7 +229,15 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return X, y
 
     def _needs_held_out_rows(self) -> bool:
-        return bool(self.early_stopping or is_tuned(self.thresholds) or self.adapt == "prevalence")
+        rule = self._rule()
+        fits = rule is not None and rule.top is None
+        return bool(self.early_stopping or fits or self.adapt == "prevalence")
+
+    def _rule(self) -> DecisionRule | None:
+        """What thresholds are fitted for; None where they are given."""
+        if self.decide is not None:
+            return DecisionRule.parse(self.decide)
+        return DecisionRule() if is_tuned(self.thresholds) else None
 
     def _start(self, labels: EstimatorLabels) -> torch.Generator:
         check_options(self.get_params(deep=False), labels)
@@ -263,11 +280,13 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self.n_iter_ = len(training.losses)
         self.validation_scores_ = training.scores
         self.thresholds_ = np.full(len(self.classes_), 0.5 if is_tuned(self.thresholds) else self.thresholds)
-        if held is not None and is_tuned(self.thresholds):
+        rule = self._rule()
+        if held is not None and rule is not None:
             columns = slice(1, None) if self._labels.binary else slice(None)
             probabilities = self._probabilities(training.network.predict(held.features))
-            fitted = fit_thresholds(probabilities[:, columns], held.targets[:, columns])
-            self.thresholds_[columns] = fitted.numpy()
+            fitted = rule.fit(probabilities[:, columns], held.targets[:, columns])
+            if fitted is not None:
+                self.thresholds_[columns] = fitted.numpy()
         self._training = training  # last: it says that this is fitted
         return self
 

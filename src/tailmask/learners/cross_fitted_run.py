@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tailmask._util.files import write_json
 from tailmask._util.messages import UserError
+from tailmask.calibration import DecisionRule
 from tailmask.data import load
 from tailmask.data.dataset import Dataset
 from tailmask.data.rows import RawData
@@ -25,9 +26,10 @@ from tailmask.learners.decisions import decide
 from tailmask.learners.folds import Folds, make_folds
 from tailmask.learners.network import NetworkLearner
 from tailmask.learners.trained_model import ModelFacts, TrainedModel
-from tailmask.metrics import evaluate
+from tailmask.metrics import class_confusion, evaluate
 from tailmask.runs.array_file import write_arrays
 from tailmask.runs.config import RunConfig
+from tailmask.runs.decision_file import fit_decisions, write_decisions
 from tailmask.runs.folder import begin_session, check_folder, end_session
 from tailmask.runs.lock import locked
 from tailmask.runs.reader import Run
@@ -35,6 +37,7 @@ from tailmask.training.context import disk_errors, memory_errors, quiet, termina
 from tailmask.training.engine import Execution, describe, train
 from tailmask.training.progress import Progress
 from tailmask.training.run_parts import build_parts
+from tailmask.training.run_results import MOST_CONFUSED_CLASSES
 
 __all__ = [
     "CrossFittedOutputs",
@@ -239,4 +242,16 @@ def write_cross_fitted(
     }
     if decisions is not None:
         reports["test_tuned"] = report(outputs.test, known, decisions.thresholds)
+        expected = fit_decisions(
+            DecisionRule(),
+            torch.from_numpy(arrays["validation_logits"]).sigmoid(),
+            torch.from_numpy(targets[covered]),
+            classes=dataset.classes,
+            folds=arrays["validation_folds"],
+            thresholds=decisions.thresholds,
+        )
+        if expected is not None:
+            write_decisions(folder, expected)
+    elif len(dataset.classes) <= MOST_CONFUSED_CLASSES:
+        reports["test"]["confusion"] = class_confusion(outputs.test, torch.from_numpy(known)).tolist()
     write_json(folder / "metrics.json", reports)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tailmask.metrics.bootstrap import bootstrap_weights
-from tailmask.metrics.classwise import Confusion, confusion
+from tailmask.metrics.classwise import Confusion, class_confusion, confusion
 from tailmask.metrics.evaluation import Evaluation, evaluate
 from tailmask.metrics.evaluation_report import Report
 from tailmask.metrics.precision_recall import average_precision
@@ -34,6 +34,7 @@ __all__ = [
     "bootstrap_weights",
     "brier_score",
     "calibration_error",
+    "class_confusion",
     "class_groups",
     "confusion",
     "evaluate",

@@ -15,7 +15,7 @@ from tailmask.metrics.known_labels import (
     divide,
 )
 
-__all__ = ["Confusion", "confusion", "outcomes"]
+__all__ = ["Confusion", "class_confusion", "confusion", "outcomes"]
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,23 @@ def confusion(predictions: Tensor, targets: Tensor) -> Confusion:
         found = outcomes(predictions[rows], labels[rows])
         counts += torch.stack([torch.count_nonzero(cell, dim=0) for cell in found])
     return Confusion(*counts)
+
+
+def class_confusion(scores: Tensor, targets: Tensor) -> Tensor:
+    """How often samples of each class (rows) are taken for each class (columns), (C, C), one label a sample.
+
+    The class with the highest score is predicted. Samples without a known class are left out.
+
+    >>> scores = torch.tensor([[2.0, 1.0], [0.0, 1.0], [3.0, 1.0]])
+    >>> class_confusion(scores, torch.tensor([[1, 0], [0, 1], [0, 1]]))
+    tensor([[1, 0],
+            [1, 1]])
+    """
+    labels = as_labels(targets)
+    check_same_shape(scores, labels)
+    known, num_classes = (labels == 1).any(dim=1), labels.shape[1]
+    true, predicted = (labels == 1).to(torch.int8)[known].argmax(dim=1), scores[known].argmax(dim=1)
+    return torch.bincount(true * num_classes + predicted, minlength=num_classes**2).view(num_classes, -1)
 
 
 def outcomes(predictions: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

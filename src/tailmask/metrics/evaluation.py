@@ -75,7 +75,9 @@ class Evaluation:
     - `ece`, `brier`: calibration, averaged over classes, and `ece_pooled` over all labels at once.
 
     A label is predicted where its probability is at least its threshold: one for all classes or one for each,
-    from 0 to 1. Single-label data (`targets` one-hot or class indices (N,), −1 where unknown) are predicted
+    from 0 to 1; `predictions` (N, C) are labels that were decided otherwise.
+
+    Single-label data (`targets` one-hot or class indices (N,), −1 where unknown) are predicted
     by arg max and have, in place of the third and fourth item, `error` over samples, `error_balanced` over
     the classes that are present (the paper's "average error across all classes"), `error_rarest_5` and so on,
     and `ece_top`, the calibration error of the predicted class alone.
@@ -95,6 +97,7 @@ class Evaluation:
         *,
         train_positives: Tensor | Sequence[int] | None = None,
         thresholds: float | Sequence[float] | Tensor = 0.5,
+        predictions: Tensor | None = None,
         activation: Activation = "sigmoid",
         single_label: bool = False,
         rarest: Sequence[int] = (),
@@ -115,9 +118,8 @@ class Evaluation:
             self.predictions.scatter_(1, self.scores.argmax(dim=1, keepdim=True), True)
             self.samples["error"] = 1.0 - exact_match(self.predictions, self.labels)
         else:
-            self.predictions = self.probabilities >= as_thresholds(thresholds, num_classes).to(
-                self.probabilities
-            )
+            limits = as_thresholds(thresholds, num_classes).to(self.probabilities)
+            self.predictions = self.probabilities >= limits if predictions is None else predictions
             self.samples["exact_match"] = exact_match(self.predictions, self.labels)
             self.samples["sample_f1"] = sample_f1(self.predictions, self.labels)
             usable = [k for k in ks if k <= num_classes]

@@ -9,7 +9,13 @@ from tailmask._util.messages import printable
 from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference, row_name
 from tailmask.comparison.measures import describe, primary
 from tailmask.comparison.outputs import Decision
-from tailmask.comparison.verdict_sentences import lead_method, points, verdict
+from tailmask.comparison.verdict_sentences import (
+    decision_words,
+    lead_method,
+    points,
+    shown_decision,
+    verdict,
+)
 from tailmask.report.comparison_text import footnote, mean_text
 
 if TYPE_CHECKING:
@@ -27,10 +33,10 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print the table, the classes that moved most, and the verdict last, where it is read first."""
     from rich.text import Text
 
-    keys = comparison.row_keys
+    keys, shown = comparison.row_keys, shown_decision(comparison)
     if len(comparison.methods) - 1 <= MOST_COLUMNS:
-        console.print(_measures_down(comparison))
-        extra = [key for key in keys if key[1] != "default"]
+        console.print(_measures_down(comparison, shown))
+        extra = [key for key in keys if key[1] != shown]
         if extra:
             console.print(_methods_down(comparison, extra, title="The same outputs, decided otherwise"))
     else:
@@ -46,18 +52,19 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     console.print(Text(" ".join(rest)))
 
 
-def _measures_down(comparison: Comparison) -> Table:
+def _measures_down(comparison: Comparison, decision: Decision) -> Table:
     """A line for each measure, and for each method its mean and its difference to the baseline."""
-    table = _table(f"{comparison.data}, test, in %", "measure", comparison.baseline)
+    how = "" if comparison.single_label else f", {decision_words(decision)}"
+    table = _table(f"{comparison.data}, test, in %{how}", "measure", comparison.baseline)
     others = [method.name for method in comparison.methods[1:]]
     for name in others:
         table.add_column(_text(name), justify="right", no_wrap=True)
         table.add_column(_text(f"− {comparison.baseline}, 95 %"), justify="right", no_wrap=True)
     for metric in comparison.headline:
-        cells = [_text(mean_text(comparison.row(comparison.baseline, metric)))]
+        cells = [_text(mean_text(comparison.row(comparison.baseline, metric, decision)))]
         for name in others:
-            cells.append(_text(mean_text(comparison.row(name, metric))))
-            cells.append(_difference(comparison.difference(name, metric)))
+            cells.append(_text(mean_text(comparison.row(name, metric, decision))))
+            cells.append(_difference(comparison.like_for_like(name, metric, decision)))
         table.add_row(_text(describe(metric).heading), *cells)
     return table
 
@@ -79,10 +86,11 @@ def _methods_down(comparison: Comparison, keys: Sequence[tuple[str, Decision]], 
 
 def _class_lines(comparison: Comparison, method: str) -> list[Text]:
     gained, lost = comparison.gains(method, number=3)
+    how = "" if comparison.single_label else f" {decision_words(comparison.class_decision)}"
     lines = []
     for title, gains in (("gained", gained), ("lost", lost)):
         if gains:
-            lines.append(_text(f"{title} most with {method}: {'; '.join(map(_gain, gains))}"))
+            lines.append(_text(f"{title} most with {method}{how}: {'; '.join(map(_gain, gains))}"))
     return lines
 
 

@@ -7,11 +7,10 @@ import io
 import math
 from collections.abc import Iterator, Sequence
 
-from tailmask._util.markdown_text import escape, markdown_table
+from tailmask._util.markdown_text import escape, escape_prose, markdown_table
 from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference, Row, row_name
 from tailmask.comparison.measures import describe
-from tailmask.comparison.outputs import Decision
-from tailmask.comparison.verdict_sentences import interval_text, points, recommended
+from tailmask.comparison.verdict_sentences import decision_words, interval_text, points, recommended
 
 __all__ = ["CSV_COLUMNS", "MARKDOWN_MARK", "footnote", "mean_text", "to_csv", "to_markdown"]
 
@@ -57,7 +56,7 @@ def to_csv(comparison: Comparison) -> str:
 def to_markdown(comparison: Comparison) -> str:
     """The verdict, the table of methods, the differences, and the classes that moved most."""
     data = escape(comparison.data)
-    parts = [MARKDOWN_MARK, f"# {_methods(comparison)} on {data}", escape(comparison.verdict)]
+    parts = [MARKDOWN_MARK, f"# {data}", escape_prose(comparison.verdict)]
     names = comparison.headline
     rows = []
     for method, decision in comparison.row_keys:
@@ -72,25 +71,15 @@ def to_markdown(comparison: Comparison) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-# By how the methods decided, and how the baseline did.
-_HEADINGS: dict[tuple[Decision, Decision], str] = {
-    ("default", "default"): "Difference to {}, in points, with 95 % intervals",
-    ("tuned thresholds", "tuned thresholds"): "The same with thresholds tuned for both",
-    ("tuned thresholds", "default"): "The same with tuned thresholds, to {} without",
-    ("prior shift", "prior shift"): "The same with the prior shift for both",
-    ("prior shift", "default"): "The same with the prior shift, to {} without",
-}
-
-
 def _differences(comparison: Comparison, methods: Sequence[str]) -> Iterator[str]:
     """For each way to decide, a heading and a table of the methods that can: a line for each measure."""
-    for (decision, reference), heading in _HEADINGS.items():
+    base = escape(comparison.baseline)
+    for decision in dict.fromkeys(decision for _, decision in comparison.row_keys):
         found = {
             (name, metric): each
             for name in methods
             for metric in comparison.headline
             if (each := comparison.like_for_like(name, metric, decision)) is not None
-            and each.reference == reference
         }
         able = list(dict.fromkeys(name for name, _ in found))
         rows = [
@@ -98,7 +87,13 @@ def _differences(comparison: Comparison, methods: Sequence[str]) -> Iterator[str
             for metric in comparison.headline
         ]
         if able:
-            yield f"## {heading.format(escape(comparison.baseline))}"
+            same = {each.reference for each in found.values()} == {decision}
+            how = (
+                f"both {decision_words(decision)}"
+                if same
+                else f"{decision_words(decision)}, to {base} without"
+            )
+            yield f"## Difference to {base}, {how}, in points, with 95 % intervals"
             yield markdown_table([["", *able], *rows])
 
 
@@ -115,10 +110,11 @@ def footnote(comparison: Comparison) -> str:
     )
     if len({method.seeds for method in comparison.methods}) > 1:
         text += f" Differences are over the seeds that a method has in common with {comparison.baseline}."
-    if any(decision == "tuned thresholds" for _, decision in comparison.row_keys):
-        text += f" Methods with tuned thresholds are compared with {comparison.baseline} that has them too."
-    if any(difference.reference == "prior shift" for difference in comparison.differences):
-        text += f" Methods with the prior shift are compared with {comparison.baseline} that has it too."
+    base, decisions = comparison.baseline, {decision for _, decision in comparison.row_keys}
+    if decisions != {"default"}:
+        text += f" Every row is compared with {base} decided the same way."
+    if "prior shift" in decisions and (base, "prior shift") not in comparison.row_keys:
+        text += f" {base} has no prior shift: rows with it are compared with plain {base}."
     if not all(describe(metric).higher_is_better for metric in comparison.headline):
         text += " ↓: lower is better."
     for name in recommended(method.name for method in comparison.methods)[:1]:
@@ -147,7 +143,9 @@ def _class_sections(comparison: Comparison, methods: Sequence[str]) -> list[str]
         gained, lost = comparison.gains(method)
         for title, gains in (("gained", gained), ("lost", lost)):
             if gains:
-                parts += [f"## Classes that {title} most in {measure} with {escape(method)}", _gains(gains)]
+                how = "" if comparison.single_label else f" {decision_words(comparison.class_decision)}"
+                heading = f"## Classes that {title} most in {measure} with {escape(method)}{how}"
+                parts += [heading, _gains(gains)]
     return parts
 
 
@@ -171,12 +169,6 @@ def _difference_text(difference: Difference | None) -> str:
     ends = interval_text(difference, digits=2).replace(" to ", ", ")
     text = f"{points(difference.mean, digits=2)} [{ends}]"
     return f"**{text}**" if difference.effect else text
-
-
-def _methods(comparison: Comparison) -> str:
-    return escape(" and ".join([method.name for method in comparison.methods][:2])) + (
-        f" and {len(comparison.methods) - 2} more" if len(comparison.methods) > 2 else ""
-    )
 
 
 def _number(value: float) -> str:

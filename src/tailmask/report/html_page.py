@@ -14,7 +14,8 @@ from tailmask import __version__
 from tailmask._util.files import write_text
 from tailmask._util.messages import require
 from tailmask.comparison import Comparison, Experiment, arrange, compare_runs
-from tailmask.comparison.verdict_sentences import lead_method, verdict
+from tailmask.comparison.measures import describe, primary
+from tailmask.comparison.verdict_sentences import decision_words, lead_method, shown_decision, verdict
 from tailmask.report import page_tables
 from tailmask.report.comparison_text import footnote
 from tailmask.report.page_figures import draw_pictures
@@ -25,27 +26,29 @@ __all__ = ["GENERATOR", "render_report", "write_report"]
 # By this line a report of ours is known.
 GENERATOR = '<meta name="generator" content="tailmask'
 
-_OUTCOMES = {
-    "helped": "It helped",
-    "mixed": "A trade",
-    "unclear": "No clear difference",
-    "harmed": "It did harm",
-    "nothing": "Nothing to compare",
-}
-
 
 def write_report(
-    runs: Sequence[Run], path: Path, *, comparison: Comparison | None = None, title: str | None = None
+    runs: Sequence[Run],
+    path: Path,
+    *,
+    comparison: Comparison | None = None,
+    title: str | None = None,
+    command: str | None = None,
 ) -> None:
     """Write the page about finished runs to `path`, whole or not at all.
 
-    The page needs nothing else: no network, no other file. `comparison` saves comparing the runs again.
+    The page needs nothing else: no network, no other file. `comparison` saves comparing the runs again;
+    `command` is what the reader may do next.
     """
-    write_text(path, render_report(runs, comparison=comparison, title=title))
+    write_text(path, render_report(runs, comparison=comparison, title=title, command=command))
 
 
 def render_report(
-    runs: Sequence[Run], *, comparison: Comparison | None = None, title: str | None = None
+    runs: Sequence[Run],
+    *,
+    comparison: Comparison | None = None,
+    title: str | None = None,
+    command: str | None = None,
 ) -> str:
     """The page about finished runs, as HTML."""
     comparison = comparison or compare_runs(runs)
@@ -58,16 +61,22 @@ def render_report(
     gained, lost = ([], []) if lead is None else page_tables.gains(comparison, lead)
     page: str = _template().render(
         generator=f"tailmask {__version__}",
-        title=title or _title(comparison),
+        title=title or comparison.data,
         script=script,
         style=style,
         script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         comparison=comparison,
         lead=lead,
         outcome=found.outcome,
-        outcome_text=_OUTCOMES[found.outcome],
-        sentences=found.sentences,
-        tiles=[] if lead is None else page_tables.tiles(comparison, lead),
+        sentences=[_spans(sentence) for sentence in found.sentences],
+        command=command,
+        ranks=page_tables.ranking(comparison),
+        rank_name=describe(primary(single_label=comparison.single_label)[0]).heading,
+        class_words="" if comparison.single_label else decision_words(comparison.class_decision),
+        shown_words="" if comparison.single_label else decision_words(shown_decision(comparison)),
+        confused=page_tables.confusion_table(
+            experiment.runs[lead or comparison.baseline].values(), comparison
+        ),
         measures=measures,
         lines=lines,
         methods=methods,
@@ -80,16 +89,19 @@ def render_report(
         pictures=draw_pictures(experiment, comparison, lead),
         runs=_runs(experiment),
         recipe=_recipe(experiment.config),
-        epochs=experiment.config["recipe"]["schedule"]["epochs"],
+        epochs=experiment.config["recipe"]["schedule"].get("epochs"),
         environment=_environment(experiment.config),
     )
     return page
 
 
-def _title(comparison: Comparison) -> str:
-    names = [method.name for method in comparison.methods]
-    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    return f"{shown} on {Path(comparison.data).name}"
+def _spans(sentence: str) -> list[tuple[bool, str]]:
+    """The parts of a sentence, and whether each is code, as names between backticks are.
+
+    >>> _spans("Use `plm`.")
+    [(False, 'Use '), (True, 'plm'), (False, '.')]
+    """
+    return [(place % 2 == 1, part) for place, part in enumerate(sentence.split("`"))]
 
 
 def _template() -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from tailmask.comparison.arrangement import Experiment
 from tailmask.comparison.chosen_classes import difficult_classes, representative_classes
 from tailmask.comparison.comparison_result import Comparison
+from tailmask.comparison.verdict_sentences import decision_words, shown_decision
 from tailmask.methods import parse
 from tailmask.report import charts, run_curves
 
@@ -48,75 +49,147 @@ class Plan(NamedTuple):
     draw: Callable[[], Figure]
 
 
+# As many methods are drawn beside each other with their differences.
+MOST_METHODS = 6
+
+
 def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | None) -> Iterator[Plan]:
     """All figures that the runs have something for, in the page's order."""
     base, shown = comparison.baseline, lead or comparison.baseline
-    classes, train_positives = comparison.classes, comparison.train_positives
-    # The baseline and the leading method have the same two colours in all figures.
+    # The baseline and the shown method have the same two colours in all figures.
     order = list(dict.fromkeys([base, shown, *experiment.methods]))
-    if lead is not None and comparison.differences:
-        yield Plan(
-            "differences",
-            "How much better, and how sure",
-            f"Differences to {base} with 95 % intervals, in points; right of the line is better. "
-            "Filled marks have an interval without zero.",
-            lambda: charts.differences(comparison, methods=order[1:]),
+    if lead is not None and _any_difference(comparison):
+        yield _differences(comparison, order[1:])
+    if any(value > 0 for value in comparison.class_values[shown]["f1"]):
+        yield _by_class(comparison, lead)
+    pair = list(dict.fromkeys([base, shown]))
+    yield from _outputs(experiment, comparison, pair)
+    trained = [name for name in order if run_curves.have_history(experiment.runs[name].values())]
+    if shown in trained:
+        yield from _ratios(experiment, comparison, shown)
+    if trained:
+        yield from _losses(experiment, trained)
+
+
+def _any_difference(comparison: Comparison) -> bool:
+    """Whether some method has a difference to the baseline that is not zero throughout."""
+    own = [each for each in comparison.differences if each.method != comparison.baseline]
+    return any(any((each.mean, each.low, each.high)) for each in own)
+
+
+def _differences(comparison: Comparison, others: Sequence[str]) -> Plan:
+    decision = shown_decision(comparison)
+    how = "" if comparison.single_label else f", both {decision_words(decision)}"
+    left_out = "" if len(others) <= MOST_METHODS else f" {len(others) - MOST_METHODS} methods are left out."
+    return Plan(
+        "differences",
+        "How much better, and how sure",
+        f"Differences to {comparison.baseline}{how}, with 95 % intervals, in points. Right of the line is "
+        f"better. Filled marks have an interval without zero.{left_out}",
+        lambda: charts.differences(comparison, methods=others[:MOST_METHODS], decision=decision),
+    )
+
+
+def _outputs(experiment: Experiment, comparison: Comparison, methods: Sequence[str]) -> Iterator[Plan]:
+    """Outputs of a few classes from the most frequent to the rarest that are in the test set."""
+    counts = zip(comparison.train_positives, comparison.test_positives, strict=True)
+    present = [index for index, (trained, tested) in enumerate(counts) if trained > 0 and tested > 0]
+    if not present:
+        return
+    places = representative_classes([comparison.train_positives[index] for index in present], 4)
+    chosen = [present[place] for place in places]
+    classes = [comparison.classes[index] for index in chosen]
+    numbers = [comparison.train_positives[index] for index in chosen]
+    runs = {name: list(experiment.runs[name].values()) for name in methods}
+    decision = shown_decision(comparison)
+
+    def precision_recall() -> Figure:
+        points = {name: run_curves.threshold_points(runs[name], chosen, decision) for name in methods}
+        return charts.precision_recall_curves(
+            {name: run_curves.precision_recall(runs[name], chosen) for name in methods},
+            classes=classes,
+            train_positives=numbers,
+            points={name: value for name, value in points.items() if value is not None},
         )
-    yield _by_class(comparison, lead)
-    chosen = representative_classes(train_positives, 4)
+
+    how = "" if comparison.single_label else f" Dots are the decisions {decision_words(decision)}."
+    yield Plan(
+        "precision-recall",
+        "Precision and recall of some classes",
+        f"On the test set, for classes from the most frequent to the rarest, mean over the seeds.{how}",
+        precision_recall,
+    )
+    yield Plan(
+        "calibration",
+        "Calibration of some classes",
+        "Test outputs in bins of the same size: their mean, and how often the class is present. On the "
+        "dotted line outputs are probabilities. Both axes are on a square-root scale.",
+        lambda: charts.calibration_curves(
+            {name: run_curves.calibration(runs[name], chosen) for name in methods},
+            classes=classes,
+            train_positives=numbers,
+        ),
+    )
     yield Plan(
         "outputs",
         "Output probabilities",
         "Where the test outputs of a class lie, when it is present (best at 1) and when it is absent "
-        "(best at 0), for classes from the most frequent to the rarest. Shares are on a square-root scale.",
+        "(best at 0). Shares are on a square-root scale.",
         lambda: charts.output_distributions(
-            {
-                name: run_curves.output_counts(experiment.runs[name].values(), chosen)
-                for name in dict.fromkeys([base, shown])
-            },
-            classes=[classes[index] for index in chosen],
-            train_positives=[train_positives[index] for index in chosen],
+            {name: run_curves.output_counts(runs[name], chosen) for name in methods},
+            classes=classes,
+            train_positives=numbers,
             chosen=range(len(chosen)),
         ),
     )
+
+
+def _ratios(experiment: Experiment, comparison: Comparison, shown: str) -> Iterator[Plan]:
+    """Ratios and divergences of a method that masks, where they move."""
     runs = experiment.runs[shown].values()
     masking = parse(next(iter(runs)).config["method"]).masking
-    if masking is not None and run_curves.have_history(runs):
-        is_paper = masking.get("adapt") != "prevalence"
-        moves = "their balance moves the ratios" if is_paper else "under adapt=prevalence they move nothing"
+    if masking is None:
+        return
+    classes, train_positives = comparison.classes, comparison.train_positives
+    ratios = run_curves.ratios(runs)
+    if len(ratios) > 1 and not np.allclose(ratios, ratios[:1], equal_nan=True):
         yield Plan(
             "ratios",
             f"Ratios of {shown} over the epochs",
             "The ratio of positive to negative labels that each class is trained at, from red for the most "
             f"frequent to blue for the rarest{_band(len(classes))}. Mean over the seeds.",
-            lambda: charts.ratio_trajectories(
-                run_curves.ratios(runs), classes=classes, train_positives=train_positives
+            lambda: charts.ratio_trajectories(ratios, classes=classes, train_positives=train_positives),
+        )
+    divergences = run_curves.divergences(runs)
+    if len(divergences) > 1 and not np.isnan(divergences).all():
+        is_paper = masking.get("adapt") != "prevalence"
+        moves = "their balance moves the ratios" if is_paper else "under adapt=prevalence they move nothing"
+        yield Plan(
+            "divergences",
+            f"Divergences of {shown} over the epochs",
+            f"How far outputs are from the truth, over the data that ratios are adapted by; {moves}"
+            f"{_band(len(classes))}.",
+            lambda: charts.divergence_trajectories(
+                divergences, classes=classes, train_positives=train_positives
             ),
         )
-        divergences = run_curves.divergences(runs)
-        if not np.isnan(divergences).all():
-            yield Plan(
-                "divergences",
-                f"Divergences of {shown} over the epochs",
-                f"How far outputs are from the truth, over the data that ratios are adapted by; {moves}"
-                f"{_band(len(classes))}.",
-                lambda: charts.divergence_trajectories(
-                    divergences, classes=classes, train_positives=train_positives
-                ),
-            )
-    trained = {
-        name: experiment.runs[name].values()
-        for name in order
-        if run_curves.have_history(experiment.runs[name].values())
-    }
-    if not trained:
+
+
+def _losses(experiment: Experiment, order: Sequence[str]) -> Iterator[Plan]:
+    """Training and validation over the epochs, where there is more than one."""
+    losses = {name: run_curves.losses(experiment.runs[name].values()) for name in order}
+    if max(len(curve) for curves in losses.values() for curve in curves) < 2:
         return
+    name, label = ("error_balanced", "error") if experiment.single_label else ("f1", "F1")
+    found = {each: run_curves.validation_curves(experiment.runs[each].values(), name) for each in order}
+    validation = {each: curves for each, curves in found.items() if curves is not None}
+    beside = f" and {label} on validation data at the default threshold" if validation else ""
     yield Plan(
         "losses",
-        "Training loss",
-        "Mean over the seeds, with their range. Methods measure different losses: compare courses, "
-        "not levels.",
-        lambda: charts.loss_curves({name: run_curves.losses(runs) for name, runs in trained.items()}),
+        "Training and validation" if validation else "Training loss",
+        f"Training loss{beside}: mean over the seeds, with their range. Methods measure different losses: "
+        "compare courses, not levels.",
+        lambda: charts.loss_curves(losses, validation or None, measure=label),
     )
 
 
@@ -133,7 +206,8 @@ def _by_class(comparison: Comparison, lead: str | None) -> Plan:
         for method in ([base] if lead is None else [base, lead])
     }
     hard = difficult_classes(comparison.class_values[base]["f1"], comparison.train_positives)[:12]
-    caption = "Classes from the most to the least frequent in training. " + (
+    how = "" if comparison.single_label else f"{decision_words(comparison.class_decision).capitalize()}. "
+    caption = f"{how}Classes from the most to the least frequent in training. " + (
         f"Bars are {base}." if lead is None else f"Bars are {lead}, points {base}."
     )
     if hard:

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from tailmask.comparison.chosen_classes import by_frequency
-from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference, row_name
+from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference
 from tailmask.comparison.measures import describe, primary
-from tailmask.comparison.verdict_sentences import points
-from tailmask.metrics import class_groups
+from tailmask.comparison.outputs import Decision, read_outputs
+from tailmask.comparison.verdict_sentences import points, shown_decision
+from tailmask.metrics import class_confusion, class_groups
 from tailmask.report.comparison_text import mean_text
+from tailmask.runs.reader import Run
 
 __all__ = [
     "Bar",
     "Cell",
+    "Confused",
     "Gain",
     "Line",
-    "Tile",
+    "Rank",
     "all_measures",
     "class_data",
     "comparison_table",
+    "confusion_table",
     "gains",
-    "tiles",
+    "ranking",
 ]
 
 
 # More rows than a browser scrolls through with ease are left to --format json.
 MOST_CLASSES = 2000
+# More columns than a screen shows at once.
+MOST_CONFUSED = 25
 
 
 @dataclass(frozen=True)
@@ -55,22 +61,35 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table."""
+    """A line of a table; `how` says how its labels were decided."""
 
     name: str
     cells: list[Cell]
-    is_variant: bool = False
+    how: str = ""
 
 
 @dataclass(frozen=True)
-class Tile:
-    """A leading measure, large."""
+class Rank:
+    """A row of the ranked chart: its value, and the ends of bar and interval in percent of the width."""
 
-    label: str
-    before: str
-    after: str
-    cell: Cell
-    bar: Bar
+    name: str
+    value: str
+    ends: str
+    width: float
+    low: float | None
+    high: float | None
+    change: Cell | None
+    is_chosen: bool
+    is_baseline: bool
+
+
+@dataclass(frozen=True)
+class Confused:
+    """Samples of a class, and the shares of them that were taken for each class, in percent."""
+
+    name: str
+    number: int
+    shares: list[float]
 
 
 @dataclass(frozen=True)
@@ -85,29 +104,65 @@ class Gain:
     bar: Bar
 
 
-def tiles(comparison: Comparison, lead: str) -> list[Tile]:
-    """The measures that the verdict speaks of, and the share of samples that are all right."""
-    names = [*primary(single_label=comparison.single_label), "ap"]
-    names.append("error" if comparison.single_label else "exact_match")
-    found = [(name, comparison.difference(lead, name)) for name in names]
-    shown = [(name, each) for name, each in found if each is not None]
-    scale = max((max(abs(each.low), abs(each.high)) for _, each in shown), default=1.0)
-    return [
-        Tile(
-            describe(name).heading,
-            mean_text(comparison.row(comparison.baseline, name)).partition(" ")[0],
-            mean_text(comparison.row(lead, name)).partition(" ")[0],
-            _cell(difference, ""),
-            _bar(
-                difference.low,
-                difference.mean,
-                difference.high,
-                scale,
-                upward=describe(name).higher_is_better,
-            ),
+def ranking(comparison: Comparison) -> list[Rank]:
+    """All rows by the measure that methods are chosen by, the best first."""
+    metric = primary(single_label=comparison.single_label)[0]
+    sign = -1 if describe(metric).higher_is_better else 1
+    keys = [(key, comparison.row(key[0], metric, key[1])) for key in comparison.row_keys]
+    rows = [(key, row) for key, row in keys if row is not None and not math.isnan(row.mean)]
+    rows.sort(key=lambda each: sign * each[1].mean)
+    scale = max((max(row.mean, _or(row.high, row.mean)) for _, row in rows), default=1.0) or 1.0
+    chosen = None if comparison.chosen is None else (comparison.chosen.method, comparison.chosen.decision)
+    ranks = []
+    for (method, decision), row in rows:
+        has_ends = not math.isnan(row.low)
+        difference = comparison.like_for_like(method, metric, decision)
+        ranks.append(
+            Rank(
+                _shown_name(comparison, method, decision),
+                points(row.mean, sign=False),
+                f"{points(row.low, sign=False)} to {points(row.high, sign=False)}" if has_ends else "",
+                round(100 * row.mean / scale, 2),
+                round(100 * row.low / scale, 2) if has_ends else None,
+                round(100 * row.high / scale, 2) if has_ends else None,
+                None if difference is None else _cell(difference, ""),
+                (method, decision) == chosen,
+                method == comparison.baseline,
+            )
         )
-        for name, difference in shown
+    return ranks
+
+
+def confusion_table(runs: Iterable[Run], comparison: Comparison) -> list[Confused]:
+    """Which class is taken for which, in percent of each class's test samples, over all runs.
+
+    Empty where samples have several labels, or for more classes than a page has room for.
+    """
+    if not comparison.single_label or len(comparison.classes) > MOST_CONFUSED:
+        return []
+    outputs = [read_outputs(run) for run in runs]
+    counts = torch.stack([class_confusion(each.logits, each.targets) for each in outputs]).sum(
+        dim=0
+    )  # (C, C)
+    shares = 100.0 * counts.double() / counts.sum(dim=1, keepdim=True).clamp(min=1)
+    return [
+        Confused(name, number, [round(each, 1) for each in shares[index].tolist()])
+        for index, (name, number) in enumerate(
+            zip(comparison.classes, comparison.test_positives, strict=True)
+        )
     ]
+
+
+def _or(value: float, other: float) -> float:
+    return other if math.isnan(value) else value
+
+
+def _shown_name(comparison: Comparison, method: str, decision: Decision) -> str:
+    return method if comparison.single_label and decision == "default" else f"{method}, {_short(decision)}"
+
+
+def _short(decision: Decision) -> str:
+    return {"default": "default threshold"}.get(decision, decision)
 
 
 def comparison_table(comparison: Comparison) -> tuple[list[str], list[Line]]:
@@ -115,7 +170,7 @@ def comparison_table(comparison: Comparison) -> tuple[list[str], list[Line]]:
     names = comparison.headline
     lines = [
         Line(
-            row_name(method, decision),
+            method,
             [
                 _cell(
                     comparison.like_for_like(method, name, decision),
@@ -123,7 +178,7 @@ def comparison_table(comparison: Comparison) -> tuple[list[str], list[Line]]:
                 )
                 for name in names
             ],
-            is_variant=decision != "default",
+            how="" if comparison.single_label and decision == "default" else _short(decision),
         )
         for method, decision in comparison.row_keys
     ]
@@ -131,13 +186,17 @@ def comparison_table(comparison: Comparison) -> tuple[list[str], list[Line]]:
 
 
 def all_measures(comparison: Comparison) -> tuple[list[str], list[Line]]:
-    """Every measure: the methods' names, and a line for each measure."""
+    """Every measure with the decision that is shown: the methods' names, and a line for each measure."""
+    decision = shown_decision(comparison)
     methods = [method.name for method in comparison.methods]
     lines = [
         Line(
             describe(name).heading,
             [
-                _cell(comparison.difference(each, name), mean_text(comparison.row(each, name)))
+                _cell(
+                    comparison.like_for_like(each, name, decision),
+                    mean_text(comparison.row(each, name, decision)),
+                )
                 for each in methods
             ],
         )

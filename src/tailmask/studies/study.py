@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from tailmask._util.files import write_json, write_text
 from tailmask._util.messages import UserError, listing
 from tailmask._util.provenance import provenance
 from tailmask._util.result_formats import COMPARISON
+from tailmask.calibration import DecisionRule
 from tailmask.data import DataOptions
 from tailmask.data.facts import DataFacts
 from tailmask.methods import DEFAULT_METHODS, TABLE_METHODS
@@ -57,6 +59,13 @@ class Study:
     trials: tuple[Trial, ...] = ()
 
     @property
+    def next_command(self) -> str | None:
+        """The command that predicts with what was chosen; None where nothing was."""
+        if self.comparison is None or self.comparison.chosen is None:
+            return None
+        return f"tailmask predict {shlex.quote(str(self.folder))} new.csv"
+
+    @property
     def report_path(self) -> Path:
         """The page with all tables and figures."""
         return self.folder / "report.html"
@@ -92,6 +101,7 @@ def compare(
     precision: AskedPrecision = "32",
     folds: int | None = None,
     decisions: Sequence[Decision] | None = None,
+    decide: str = "f1",
     listener: Listener | None = None,
     command: str | None = None,
 ) -> Study:
@@ -124,11 +134,13 @@ def compare(
         folds: Number of folds to cross-fit; None is 5 for tables of fewer than 20,000 rows, else 1.
         decisions: Which rows to add that decide otherwise by the same outputs: "tuned thresholds" and
             "prior shift"; None is both.
+        decide: What thresholds are fitted for: "f1", "precision=0.9", "recall=0.8", "cost=5" or "top=3".
         listener: Hears how the study goes on.
         command: The command line to put on record.
     """
     if tune not in (None, "rate"):
         raise UserError(f"--tune takes rate, got {tune!r}")
+    rule = DecisionRule.parse(decide)
     setting = Setting(
         data, options or DataOptions(), recipe, budget, epochs, tuple(fields), precision, folds=folds
     )
@@ -153,7 +165,7 @@ def compare(
         asked = [run for run in asked if run not in ensembles]
         runs = (*asked, *_others(folder / "runs", asked, listener), *ensembles)
         first = made.runs[0].config.name if baseline else _baseline(asked)
-        comparison = _compare(runs, first, decisions, listener)
+        comparison = _compare(runs, first, decisions, rule, listener)
         trials = [*made.trials, *earlier_trials(folder / "comparison.json", besides=made.trials)]
         study = Study(folder, runs, comparison, tuple(made.failures), tuple(trials))
         _write(study, made.runs[0].setting, command=command)
@@ -311,6 +323,7 @@ def _compare(
     runs: Sequence[Run],
     baseline: str | None,
     decisions: Sequence[Decision] | None,
+    rule: DecisionRule,
     listener: Listener | None,
 ) -> Comparison | None:
     from tailmask.comparison import compare_runs
@@ -327,7 +340,11 @@ def _compare(
             listener.analysed(done, len(runs))
 
     return compare_runs(
-        runs, baseline=baseline, decisions=DECISIONS if decisions is None else decisions, on_run=tell
+        runs,
+        baseline=baseline,
+        decisions=DECISIONS if decisions is None else decisions,
+        rule=rule,
+        on_run=tell,
     )
 
 
@@ -349,4 +366,11 @@ def _write(study: Study, setting: ResolvedSetting, *, command: str | None) -> No
     }
     write_json(study.folder / "comparison.json", result)
     write_text(study.folder / "comparison.md", render_markdown(result))
-    write_report(study.runs, study.report_path, comparison=study.comparison)  # last: no drawing costs numbers
+    # Last: no drawing costs numbers. Whoever gets the page learns the folder's name, and not where it is.
+    command = f"tailmask predict {shlex.quote(study.folder.resolve().name)} new.csv"
+    write_report(
+        study.runs,
+        study.report_path,
+        comparison=study.comparison,
+        command=None if study.next_command is None else command,
+    )

@@ -9,16 +9,21 @@ import torch
 from torch import Tensor
 
 from tailmask._util.files import write_json
-from tailmask.calibration import fit_thresholds
-from tailmask.metrics import evaluate
+from tailmask.calibration import DecisionRule, fit_thresholds
+from tailmask.data.dataset import Dataset
+from tailmask.metrics import class_confusion, evaluate
 from tailmask.runs.array_file import write_arrays
 from tailmask.runs.config import RunConfig
+from tailmask.runs.decision_file import fit_decisions, write_decisions
 from tailmask.runs.model_file import ModelDescription, save_model
 from tailmask.training.batches import Shard
 from tailmask.training.run_parts import Parts
 from tailmask.training.split_outputs import all_targets, predict
 
 __all__ = ["write_results"]
+
+# A table of which class is taken for which has the square of this many numbers.
+MOST_CONFUSED_CLASSES = 200
 
 
 def write_results(
@@ -50,7 +55,7 @@ def write_results(
     write_arrays(folder / "predictions.npz", arrays)
     thresholds: Tensor | None = None
     if "validation" in logits and not dataset.single_label:
-        thresholds = fit_thresholds(logits["validation"].sigmoid(), targets["validation"])
+        thresholds = _write_decisions(folder, dataset, logits["validation"], targets["validation"])
     shift = parts.objective.prior_shift
     save_model(
         folder / "model.safetensors",
@@ -75,6 +80,19 @@ def write_results(
     write_json(folder / "metrics.json", reports)
 
 
+def _write_decisions(folder: Path, dataset: Dataset, logits: Tensor, targets: Tensor) -> Tensor:
+    """Write decisions.json, and give the thresholds for F1 (C,)."""
+    probabilities = logits.sigmoid()
+    members = None if dataset.validation is None else dataset.validation.members
+    decisions = fit_decisions(
+        DecisionRule(), probabilities, targets, classes=dataset.classes, members=members
+    )
+    if decisions is None:  # a single validation sample
+        return fit_thresholds(probabilities, targets)
+    write_decisions(folder, decisions)
+    return decisions.thresholds
+
+
 def _report(
     parts: Parts, logits: Tensor, targets: Tensor, thresholds: Tensor | None = None
 ) -> dict[str, Any]:
@@ -89,4 +107,7 @@ def _report(
         rarest=recipe.rarest,
         frequent=recipe.frequent,
     )
-    return report.to_json()
+    found = report.to_json()
+    if dataset.single_label and len(dataset.classes) <= MOST_CONFUSED_CLASSES:
+        found["confusion"] = class_confusion(logits, targets).tolist()
+    return found

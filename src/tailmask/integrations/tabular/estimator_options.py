@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from tailmask._util.messages import listing, nearest
+from tailmask.calibration import DecisionRule
 from tailmask.integrations.tabular.estimator_labels import EstimatorLabels
 from tailmask.losses import ElementwiseLoss
 from tailmask.methods import MethodPart, find_words, parse
@@ -95,6 +96,7 @@ def check_options(options: Mapping[str, Any], labels: EstimatorLabels) -> None:
         raise ValueError(f"learning_rate must be a number above 0, got {options['learning_rate']!r}")
     if decay != 0 and not _is_within(decay, 0, math.inf):
         raise ValueError(f"weight_decay must be a number of 0 or more, got {decay!r}")
+    _check_rule(options["decide"], thresholds, labels)
     if not labels.multilabel and len(labels.classes) > 2 and thresholds != 0.5:
         raise ValueError(
             f"thresholds are for multi-label targets or two classes, got {len(labels.classes)} classes, "
@@ -102,6 +104,20 @@ def check_options(options: Mapping[str, Any], labels: EstimatorLabels) -> None:
         )
     if len(labels.classes) < 2:
         raise ValueError(f"y must have two classes or more, got one class: {listing(labels.classes)}")
+
+
+def _check_rule(decide: Any, thresholds: Any, labels: EstimatorLabels) -> None:
+    if decide is None:
+        return
+    rule = DecisionRule.parse(decide)
+    if thresholds != 0.5:
+        raise ValueError(f"decide={str(rule)!r} fits thresholds: leave thresholds at 0.5, got {thresholds!r}")
+    if not labels.multilabel and (len(labels.classes) > 2 or rule.top is not None):
+        usable = "multi-label targets" if rule.top else "multi-label targets or two classes"
+        raise ValueError(
+            f"decide={str(rule)!r} is for {usable}, got one of {len(labels.classes)} classes a sample: "
+            "leave it out"
+        )
 
 
 def _is_within(value: Any, low: float, high: float) -> bool:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tailmask.comparison.comparison_result import Comparison
+from tailmask.comparison.comparison_result import Comparison, Difference
 from tailmask.comparison.measures import describe
+from tailmask.comparison.outputs import Decision
 from tailmask.report.charts.style import GRID, MUTED, SERIES, logarithmic_scale, new_figure, styled
 
 if TYPE_CHECKING:
@@ -18,15 +19,19 @@ __all__ = ["differences", "grouped_bars"]
 
 
 @styled
-def differences(comparison: Comparison, *, methods: Sequence[str] | None = None) -> Figure:
-    """Paired differences to the baseline with their intervals, a line for each leading measure and method.
+def differences(
+    comparison: Comparison, *, methods: Sequence[str] | None = None, decision: Decision = "default"
+) -> Figure:
+    """Paired differences to the baseline decided the same way, a line for each leading measure and method.
 
     Filled marks have an interval without zero. Measures that are better when lower are turned round, so that
     right is always better.
     """
     others = methods or [method.name for method in comparison.methods[1:]]
     names = [
-        name for name in comparison.headline if any(comparison.difference(method, name) for method in others)
+        name
+        for name in comparison.headline
+        if any(_moves(comparison.like_for_like(method, name, decision)) for method in others)
     ]
     height = 0.9 + len(names) * (0.16 + 0.17 * len(others))
     figure, grid = new_figure(height=height)
@@ -38,7 +43,7 @@ def differences(comparison: Comparison, *, methods: Sequence[str] | None = None)
     for place, method in enumerate(others):
         colour = SERIES[(place + 1) % len(SERIES)]
         for line, name in enumerate(names):
-            found = comparison.difference(method, name)
+            found = comparison.like_for_like(method, name, decision)
             if found is None:
                 continue
             sign = 100.0 if describe(name).higher_is_better else -100.0
@@ -58,6 +63,11 @@ def differences(comparison: Comparison, *, methods: Sequence[str] | None = None)
     if len(others) > 1:
         axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(5, len(others)))
     return figure
+
+
+def _moves(difference: Difference | None) -> bool:
+    """Whether there is anything to see: a measure that is the same in all resampled test sets is left out."""
+    return difference is not None and any((difference.mean, difference.low, difference.high))
 
 
 @styled

@@ -19,7 +19,7 @@ __all__ = ["to_svg"]
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 # The page has its own colours, and others when it is dark.
-_VARIABLES = {TEXT: "currentColor", MUTED: "var(--muted)", GRID: "var(--grid)"} | {
+_VARIABLES = {TEXT: "currentColor", MUTED: "var(--muted)", GRID: "var(--grid)", "#ffffff": "var(--card)"} | {
     colour: f"var(--series-{index})" for index, colour in enumerate(SERIES)
 }
 _MORE_THAN_TWO_DECIMALS = re.compile(r"(\d\.\d\d)\d+")

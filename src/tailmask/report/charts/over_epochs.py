@@ -65,20 +65,37 @@ def divergence_trajectories(
 
 
 @styled
-def loss_curves(losses: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
-    """Training loss over the epochs: for each method the mean over its seeds, and their range.
+def loss_curves(
+    losses: Mapping[str, Sequence[Sequence[float]]],
+    validation: Mapping[str, Sequence[Sequence[float]]] | None = None,
+    *,
+    measure: str = "F1",
+) -> Figure:
+    """Training loss over the epochs, and beside it a measure on validation data, shares from 0 to 1.
 
-    >>> figure = loss_curves({"bce": [[3.0, 1.0], [2.0, 1.0]]})
-    >>> figure.axes[0].lines[0].get_ydata().tolist()
-    [2.5, 1.0]
+    For each method the mean over its seeds, and their range.
+
+    >>> figure = loss_curves({"bce": [[3.0, 1.0], [2.0, 1.0]]}, {"bce": [[0.2, 0.4], [0.4, 0.4]]})
+    >>> [axes.lines[0].get_ydata().round(1).tolist() for axes in figure.axes]
+    [[2.5, 1.0], [30.0, 40.0]]
     """
-    figure, grid = new_figure(height=3.4)
+    figure, grid = new_figure(1, 1 + bool(validation), height=3.4, width=11.0 if validation else 9.0)
     axes = grid[0, 0]
     every = np.concatenate([np.ravel(curves) for curves in losses.values()])
     if np.nanmin(every) > 0 and np.nanmax(every) > 20 * np.nanmin(every):
         logarithmic_scale(axes)
+    _method_lines(axes, losses)
+    axes.set_ylabel("training loss")
+    if validation:
+        percent = {name: 100.0 * np.asarray(curves, dtype=float) for name, curves in validation.items()}
+        _method_lines(grid[0, 1], percent)
+        grid[0, 1].set_ylabel(f"validation {measure}, %")
+    return figure
+
+
+def _method_lines(axes: Axes, values_of: Mapping[str, Any]) -> None:
     ends = []
-    for index, (method, curves) in enumerate(losses.items()):
+    for index, (method, curves) in enumerate(values_of.items()):
         values = np.asarray(curves, dtype=float)  # (S, T)
         epochs = np.arange(1, values.shape[1] + 1)
         colour = SERIES[index % len(SERIES)]
@@ -87,12 +104,10 @@ def loss_curves(losses: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
             epochs, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, linewidth=0
         )
         axes.plot(epochs, values.mean(axis=0), dashes, color=colour, label=method)
-        ends.append((values.mean(axis=0)[-1], method, colour))
-    axes.set_ylabel("training loss")
+        ends.append((values.mean(axis=0)[-1], shorten(method, 24), colour))
     axes.set_xlabel("epoch")
     _epochs(axes, len(epochs))
     _label_ends(axes, ends)
-    return figure
 
 
 def _class_lines(

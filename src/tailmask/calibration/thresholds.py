@@ -1,16 +1,9 @@
-"""From a network's outputs to decisions: the data's own prior put back, and thresholds fitted on validation.
-
-Masking changes what a network's outputs mean: it has learned from labels in the ratio r̄ and not in the data's
-ratio r. `apply_prior_shift` undoes that. `fit_thresholds` picks the probability from which on each class is
-predicted, by F1 on validation data. `Calibration` keeps both beside a model's weights.
-"""
+"""Thresholds by F1 on validation data, one for each class; few positives draw them to a shared one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +12,7 @@ from torch import Tensor
 from tailmask._util.label_values import check_probabilities, check_targets
 from tailmask.functional import histogram
 
-__all__ = ["Calibration", "apply_prior_shift", "fit_shared_threshold", "fit_thresholds"]
+__all__ = ["fit_shared_threshold", "fit_thresholds"]
 
 # Shared thresholds are looked for, and fitted ones are averaged, within these logits: probabilities of 6e-6
 # and its opposite. A class whose best threshold lies beyond is one whose positives were never recognised.
@@ -31,22 +24,6 @@ NUM_STEPS = 240
 SHRINKAGE = 5.0
 
 BLOCK = 2**22  # labels worked on at once
-
-
-def apply_prior_shift(logits: Tensor, shift: Tensor) -> Tensor:
-    """Logits under the data's own prior: `logits + shift`, with shift = log(r / r̄) of each class.
-
-    `PartialLabelMasking.prior_shift()` gives the shift.
-
-    >>> apply_prior_shift(torch.tensor([[0.0, 0.0]]), torch.tensor([0.1, 0.5]).log()).sigmoid()
-    tensor([[0.0909, 0.3333]])
-    """
-    if shift.shape != logits.shape[-1:]:
-        raise ValueError(
-            f"the prior shift must have shape ({logits.shape[-1]},) as the logits have that many classes, "
-            f"got {tuple(shift.shape)}"
-        )
-    return logits + shift.to(device=logits.device, dtype=logits.dtype)
 
 
 def fit_thresholds(probabilities: Tensor, targets: Tensor, *, shrinkage: float = SHRINKAGE) -> Tensor:
@@ -69,7 +46,7 @@ def fit_thresholds(probabilities: Tensor, targets: Tensor, *, shrinkage: float =
     """
     if not shrinkage >= 0.0:
         raise ValueError(f"shrinkage must be 0 or more, got {shrinkage}")
-    probabilities, known, present = _check(probabilities, targets)
+    probabilities, known, present = check_labels(probabilities, targets)
     shared = _shared_cut(probabilities, known, present)
     positives = torch.count_nonzero(present, dim=0).to(torch.float64)  # (C,)
     own, exact = _best_cuts(probabilities, known, present, shared)
@@ -88,78 +65,11 @@ def fit_shared_threshold(probabilities: Tensor, targets: Tensor) -> float:
     >>> round(fit_shared_threshold(torch.tensor([[0.4], [0.3], [0.1]]), torch.tensor([[1], [1], [0]])), 3)
     0.182
     """
-    probabilities, known, present = _check(probabilities, targets)
+    probabilities, known, present = check_labels(probabilities, targets)
     return 1.0 / (1.0 + math.exp(-_shared_cut(probabilities, known, present)))
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """A prior shift and a threshold for each class, (C,) both: what turns a model's logits into decisions.
-
-    >>> calibration = Calibration(prior_shift=torch.tensor([0.0, -1.0]), thresholds=torch.tensor([0.5, 0.4]))
-    >>> calibration.predict(torch.tensor([[0.1, 0.1], [-0.1, 0.9]]))
-    tensor([[ True, False],
-            [False,  True]])
-    >>> Calibration.from_json(calibration.to_json()).thresholds
-    tensor([0.5000, 0.4000])
-    """
-
-    prior_shift: Tensor
-    thresholds: Tensor
-
-    def __post_init__(self) -> None:
-        if self.prior_shift.ndim != 1 or self.prior_shift.shape != self.thresholds.shape:
-            raise ValueError(
-                "prior shift and thresholds must have the same shape (C,), got "
-                f"{tuple(self.prior_shift.shape)} and {tuple(self.thresholds.shape)}"
-            )
-        if not (self.prior_shift.isfinite().all() and self.thresholds.isfinite().all()):
-            raise ValueError("prior shift and thresholds must be finite numbers")
-
-    @classmethod
-    def fit(
-        cls,
-        logits: Tensor,
-        targets: Tensor,
-        *,
-        prior_shift: Tensor | None = None,
-        shrinkage: float = SHRINKAGE,
-    ) -> Calibration:
-        """Thresholds fitted by `fit_thresholds` to validation logits, shifted first if there is a shift."""
-        shift = (
-            logits.new_zeros(logits.shape[-1], dtype=torch.float32) if prior_shift is None else prior_shift
-        )
-        probabilities = apply_prior_shift(logits.float(), shift).sigmoid()
-        return cls(shift, fit_thresholds(probabilities, targets, shrinkage=shrinkage))
-
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """Probabilities under the data's own prior."""
-        return apply_prior_shift(logits.float(), self.prior_shift).sigmoid()
-
-    def predict(self, logits: Tensor) -> Tensor:
-        """Which labels are predicted: those whose probability is at least their threshold."""
-        return self.probabilities(logits) >= self.thresholds.to(logits.device)
-
-    def to_json(self) -> dict[str, list[float]]:
-        """Plain lists, which read back to the same numbers in float32, as the probabilities are."""
-        return {"prior_shift": self.prior_shift.tolist(), "thresholds": self.thresholds.tolist()}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Calibration:
-        """The calibration that `to_json` wrote."""
-        missing = {"prior_shift", "thresholds"} - (value.keys() if isinstance(value, dict) else set())
-        if missing:
-            raise ValueError(f"a calibration needs prior_shift and thresholds, got none of {sorted(missing)}")
-        try:
-            shift, thresholds = (
-                torch.tensor(value[name], dtype=torch.float32) for name in ("prior_shift", "thresholds")
-            )
-        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-            raise ValueError(f"prior_shift and thresholds must be lists of numbers: {error}") from error
-        return cls(shift, thresholds)
-
-
-def _check(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def check_labels(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Probabilities in float32 or float64, which labels are known, and which present, all (N, C)."""
     if probabilities.ndim != 2 or probabilities.shape != targets.shape:
         raise ValueError(
@@ -173,37 +83,49 @@ def _check(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tens
     return probabilities.detach(), targets >= 0.0, targets >= 0.5
 
 
-def _class_blocks(probabilities: Tensor) -> Iterator[slice]:
+def class_blocks(probabilities: Tensor) -> Iterator[slice]:
     num_samples, num_classes = probabilities.shape
     step = max(1, BLOCK // max(1, num_samples))
     return (slice(start, start + step) for start in range(0, num_classes, step))
 
 
-def _shared_cut(probabilities: Tensor, known: Tensor, present: Tensor) -> float:
-    """Logit of the shared threshold."""
-    total = torch.zeros(NUM_STEPS, dtype=torch.float64, device=probabilities.device)  # sum of F1 over classes
-    for columns in _class_blocks(probabilities):
+def grid_cuts(device: torch.device | None = None) -> Tensor:
+    """The logits that shared thresholds are looked for among."""
+    steps = torch.arange(NUM_STEPS, dtype=torch.float64, device=device)
+    return steps * (2.0 * BOUND / NUM_STEPS) - BOUND
+
+
+def counts_above(probabilities: Tensor, known: Tensor, present: Tensor) -> Iterator[Tensor]:
+    """Known labels (2, c, steps) that each step of the grid would predict, a block of classes at a time."""
+    for columns in class_blocks(probabilities):
         position = probabilities[:, columns].logit() / (2.0 * BOUND) + 0.5
         counts = histogram(
             position.clamp_(0.0, 1.0), present[:, columns], NUM_STEPS, known=known[:, columns]
         )  # (2, c, steps)
-        above = counts.flip(-1).cumsum(dim=-1).flip(-1)  # labels from each step on
+        yield counts.flip(-1).cumsum(dim=-1).flip(-1)
+
+
+def _shared_cut(probabilities: Tensor, known: Tensor, present: Tensor) -> float:
+    """Logit of the shared threshold."""
+    total = torch.zeros(NUM_STEPS, dtype=torch.float64, device=probabilities.device)  # sum of F1 over classes
+    for above in counts_above(probabilities, known, present):
         sizes = above.sum(dim=0) + above[1, :, :1]  # predicted and present ones, (c, steps)
         total += (2.0 * above[1].double() / sizes.clamp(min=1)).sum(dim=0)
-    if not bool(total.any()):
-        return 0.0
-    cuts = (
-        torch.arange(NUM_STEPS, dtype=torch.float64, device=total.device) * (2.0 * BOUND / NUM_STEPS) - BOUND
-    )
-    total[0] = -1.0  # the first bin also holds what lies below it
-    return float(cuts[total == total.max()].median())
+    return best_on_grid(total) if bool(total.any()) else 0.0
+
+
+def best_on_grid(merit: Tensor) -> float:
+    """The middle one of the grid's cuts with the highest merit (steps,)."""
+    merit = merit.clone()
+    merit[0] = -math.inf  # the first bin also holds what lies below it
+    return float(grid_cuts(merit.device)[merit == merit.max()].median())
 
 
 def _best_cuts(probabilities: Tensor, known: Tensor, present: Tensor, shared: float) -> tuple[Tensor, Tensor]:
     """Of each class the cut with the highest F1: its logit, and a threshold that separates just there."""
     cuts = np.full(probabilities.shape[1], shared)
     thresholds = np.zeros(probabilities.shape[1])
-    for columns in _class_blocks(probabilities):
+    for columns in class_blocks(probabilities):
         masked = probabilities[:, columns].where(known[:, columns], -1.0)  # unknown ones below all others
         scores = masked.T.contiguous().cpu().numpy()
         masks = present[:, columns].T.contiguous().cpu().numpy()
@@ -226,7 +148,7 @@ def _best_cut(ordered: np.ndarray, positives: np.ndarray, shared: float) -> tupl
     upper = positives[best]
     lower = ordered[np.maximum(below[best] - 1, 0)]
     lower = np.where((below[best] == 0) | (lower < 0.0), upper, lower)  # nothing known is left out
-    cuts = (_logit(upper) + _logit(lower)) / 2.0
+    cuts = (logit(upper) + logit(lower)) / 2.0
     choice = np.abs(cuts - shared).argmin()
     threshold = upper.dtype.type(1.0 / (1.0 + np.exp(-cuts[choice])))
     # Between neighbouring floats there is no room, and the threshold must not reach what it leaves out.
@@ -235,6 +157,6 @@ def _best_cut(ordered: np.ndarray, positives: np.ndarray, shared: float) -> tupl
     return float(cuts[choice]), float(threshold)
 
 
-def _logit(probabilities: np.ndarray) -> np.ndarray:
+def logit(probabilities: np.ndarray) -> np.ndarray:
     clipped = np.clip(probabilities.astype(np.float64), 1e-38, 1.0 - 2.0**-25)
     return np.log(clipped) - np.log1p(-clipped)
