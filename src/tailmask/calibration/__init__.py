@@ -9,7 +9,7 @@ keeps a prior shift and thresholds beside a model's weights.
 
 from __future__ import annotations
 
-from tailmask.calibration.cross_fitting import ExpectedScores, cross_fitted_labels, expected_scores
+from tailmask.calibration.cross_fitted_thresholds import ExpectedScores, cross_fitted_labels, expected_scores
 from tailmask.calibration.decision_rules import DecisionRule
 from tailmask.calibration.prior_shift import apply_prior_shift
 from tailmask.calibration.shift_and_thresholds import Calibration
