@@ -144,3 +144,18 @@ def test_a_damaged_model_is_refused(result, tmp_path: Path) -> None:
     arrays.write_bytes(bytes(content))
     with pytest.raises(UserError, match="damaged"):
         load_model(tmp_path / "copy")
+
+
+def test_arrays_and_frames_of_labels_are_taken(frame, tmp_path: Path) -> None:
+    features, labels = frame.select("size", "weight"), frame.select("big", "red")
+    by_frame = fit(features, labels, methods=["linear:C=1"], folds=2, out=tmp_path / "frame")
+    assert by_frame.classes == ("big", "red")
+    arrays = features.fill_null(0).to_numpy(), labels.to_numpy()
+    by_array = fit(*arrays, methods=["linear:C=1"], folds=2, out=tmp_path / "arrays")
+    assert by_array.predict(arrays[0]).shape == (150, 2)
+    again = fit(*arrays, methods=["linear:C=1"], folds=2, out=tmp_path / "arrays")
+    assert again.leaderboard == by_array.leaderboard
+    with pytest.raises(UserError, match="other data"):
+        fit(arrays[0] + 1, arrays[1], methods=["linear:C=1"], folds=2, out=tmp_path / "arrays")
+    with pytest.raises(UserError, match="array"):
+        fit(arrays[0], ["big"], methods=["linear:C=1"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,11 +63,7 @@ def load(
     >>> dataset.shape, len(dataset.classes)
     ((1, 12, 12), 10)
     """
-    options = options or DataOptions()
-    if labels is not None:
-        if any("," in name for name in labels):
-            raise UserError("the name of a label must not have a comma in it: rename the column")
-        options = dataclasses.replace(options, labels=",".join(labels))
+    options = (options or DataOptions()).with_labels(labels)
     if not isinstance(name_or_path, str | Path):
         from tailmask.data.readers.table.program_frames import as_polars
         from tailmask.data.readers.user_file import load_frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -124,6 +124,14 @@ class DataOptions:
             raise UserError("--validation-from unused needs a share, as in --validation 0.1")
         if not self.separator:
             raise UserError("--separator must not be empty")
+
+    def with_labels(self, labels: Sequence[str] | None) -> DataOptions:
+        """The options with these columns as labels; None leaves them as they are."""
+        if labels is None:
+            return self
+        if any("," in name for name in labels):
+            raise UserError("the name of a label must not have a comma in it: rename the column")
+        return dataclasses.replace(self, labels=",".join(labels))
 
     def choices(self) -> dict[str, Any]:
         """The choices that differ from their defaults.

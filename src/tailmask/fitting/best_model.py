@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
 from torch import Tensor
 
 from tailmask._util.files import write_json
@@ -18,6 +19,7 @@ from tailmask._util.messages import UserError, listing
 from tailmask.data import DataOptions, load
 from tailmask.data.dataset import Dataset
 from tailmask.data.facts import DataFacts
+from tailmask.data.readers.program_data import is_frame, joined_frame, keep_arrays
 from tailmask.fitting.leaderboard import ArmScores, best_arm, score_arm
 from tailmask.inference import Predictor, RowPredictor, load_predictor
 from tailmask.learners.base import NEVER, Deadline
@@ -114,8 +116,8 @@ class FitResult:
 
 
 def fit(
-    data: str | Path | pl.DataFrame | pd.DataFrame,
-    labels: Sequence[str] | None = None,
+    data: str | Path | pl.DataFrame | pd.DataFrame | npt.ArrayLike,
+    labels: Sequence[str] | pl.DataFrame | pd.DataFrame | npt.ArrayLike | None = None,
     *,
     minutes: float | None = None,
     methods: Sequence[str] | None = None,
@@ -134,8 +136,9 @@ def fit(
     the test rows are only reported. A second call with the same folder resumes: finished arms are read.
 
     Args:
-        data: Name of a data set, path of a file, or a polars or pandas frame.
-        labels: The columns that are labels; `options` may name them, too.
+        data: Name of a data set, path of a file, a polars or pandas frame, or an array of features (N, F).
+        labels: The columns that are labels, which `options` may name, too; or the labels themselves, a frame
+            or an array (N, C) of 0 and 1, −1 or NaN where unknown.
         minutes: Time for training. An arm that would not end in time is not begun. None sets no limit.
         methods: Names of methods in the order of training. By default linear, trees, boost and two networks;
             for images three networks.
@@ -154,12 +157,14 @@ def fit(
     temporary = tempfile.TemporaryDirectory(prefix="tailmask-fit-") if out is None else None
     folder = Path(temporary.name) if temporary is not None else Path(str(out))
     named = str(data) if isinstance(data, str | Path) else "frame"
+    if is_frame(labels):
+        data, labels = joined_frame(data, labels)
     setting = Setting(named, options or DataOptions(), recipe, 1.0, epochs, tuple(fields), folds=folds)
     names = [name for name in method_names(methods or FIT_METHODS) if name != ENSEMBLE]
     if not names:
         raise UserError("an ensemble is made of other methods: name them, such as linear trees")
     setting.check(names)
-    dataset = load(data, options, labels=labels)
+    dataset = _load(data, labels, options, folder)
     facts = DataFacts.of(dataset)
     if methods is None and dataset.raw is None:
         names = method_names(DEFAULT_METHODS)
@@ -183,6 +188,15 @@ def fit(
         write_json(folder / _RECORD, record)
         _write_page(folder, runs)
     return FitResult(folder, tuple(order), tuple(skipped), load_predictor(folder / "best"), temporary)
+
+
+def _load(data: Any, labels: Any, options: DataOptions | None, folder: Path) -> Dataset:
+    """The data set, whatever form the data have; arrays are kept in the folder."""
+    if isinstance(data, str | Path) or is_frame(data):
+        return load(data, options, labels=labels)
+    if labels is None or isinstance(labels[0], str):
+        raise UserError("for an array of features, labels must be an array (N, C) of 0 and 1")
+    return load(keep_arrays(data, labels, folder), options)
 
 
 def load_model(folder: Path | str) -> FitResult:
@@ -215,7 +229,9 @@ def _claim(folder: Path, setting: ResolvedSetting, facts: DataFacts, *, seed: in
                 f"{folder} holds another fit, which differs in {listing(found, limit=3)}: choose another "
                 "folder with --out"
             )
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif folder.exists() and (
+        not folder.is_dir() or any(not entry.name.startswith(".") for entry in folder.iterdir())
+    ):
         raise UserError(f"{folder} holds something else: choose another folder with --out")
     else:
         write_json(path, asked)

@@ -17,6 +17,7 @@ from tailmask._util.result_formats import COMPARISON
 from tailmask.calibration import DecisionRule
 from tailmask.data import DataOptions
 from tailmask.data.facts import DataFacts
+from tailmask.data.readers.program_data import is_frame, keep_frame
 from tailmask.methods import DEFAULT_METHODS, TABLE_METHODS
 from tailmask.report.result_markdown import render_markdown
 from tailmask.runs import ResolvedSetting, Run, Setting
@@ -38,6 +39,8 @@ from tailmask.studies.tuning import Trial, choose, earlier_trials, plan_tuning, 
 from tailmask.studies.worker_pool import Failure, Listener, Pool, choose_jobs
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     from matplotlib.figure import Figure
 
     from tailmask.comparison import Comparison
@@ -85,9 +88,10 @@ class Study:
 
 
 def compare(
-    data: str = "digits",
+    data: str | Path | pl.DataFrame | pd.DataFrame = "digits",
     methods: Sequence[str] | None = None,
     *,
+    labels: Sequence[str] | None = None,
     seeds: int = 3,
     jobs: int | None = None,
     out: Path | str | None = None,
@@ -114,9 +118,10 @@ def compare(
     trained in the folder, with other methods or more seeds, is compared as well.
 
     Args:
-        data: Name of a data set, or path of a file.
+        data: Name of a data set, path of a file, or a polars or pandas frame, which is kept in the folder.
         methods: Names of methods. By default the baseline, the paper's, and the recommended one; for tables
             and texts also linear, trees, boost, and the ensemble of all.
+        labels: The columns that are labels; `options` may name them, too.
         seeds: Number of seeds, from 0 on; the same for all methods.
         jobs: Runs to make at a time; None is one for each GPU, else each core, at most 8.
         out: Folder of the study; None is one below the current folder.
@@ -141,9 +146,11 @@ def compare(
     if tune not in (None, "rate"):
         raise UserError(f"--tune takes rate, got {tune!r}")
     rule = DecisionRule.parse(decide)
-    setting = Setting(
-        data, options or DataOptions(), recipe, budget, epochs, tuple(fields), precision, folds=folds
-    )
+    options = (options or DataOptions()).with_labels(labels)
+    if is_frame(data):
+        out = Path("tailmask-compare-frame" if out is None else out)
+        data = keep_frame(data, out)
+    setting = Setting(str(data), options, recipe, budget, epochs, tuple(fields), precision, folds=folds)
     setting, names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
     to_tune = tunable(names) if tune else []
     if listener is not None:
