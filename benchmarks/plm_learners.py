@@ -29,11 +29,11 @@ from tailmask.learners.crossfit import CrossFitted, crossfit
 from tailmask.learners.decisions import decide
 from tailmask.learners.folds import make_folds
 from tailmask.learners.matrix_learners import BoostLearner, LinearLearner
-from tailmask.learners.ratio_track import Masking
+from tailmask.masking.ratio_track import Masking
 from tailmask.metrics.classwise import confusion
 
 SETS = ("emotions", "yeast", "scene", "medical", "enron")
-BY_DIVERGENCE = Masking(adapt="divergence", rate=0.1)
+BY_DIVERGENCE = Masking(adapt="divergence")
 ARMS: dict[str, Learner] = {
     "linear": LinearLearner(),
     "plm+linear": LinearLearner(masking=Masking()),
@@ -119,7 +119,9 @@ def main() -> None:
             if options.json:
                 print(json.dumps({"set": name, "arm": arm, **means}), flush=True)
             else:
-                print(f"{name:9} {arm:24}", *(f"{k} {v:5.1f}" for k, v in means.items()), sep="  ", flush=True)
+                print(
+                    f"{name:9} {arm:24}", *(f"{k} {v:5.1f}" for k, v in means.items()), sep="  ", flush=True
+                )
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ from tailmask._util.messages import UserError, require
 from tailmask._util.seeds import derive
 from tailmask.learners.arrays import Array, Matrix, check_matrix, check_targets, prior_logits, take
 from tailmask.learners.flat_trees import FlatTrees
+from tailmask.learners.inner_folds import inner_cuts
 from tailmask.learners.lightgbm_text import read_trees
-from tailmask.learners.ratio_track import Masking, RatioTrack, inner_cuts
+from tailmask.masking.ratio_track import Masking, RatioTrack
 
 __all__ = ["Boosters", "fit_boosters", "fit_masked_boosters"]
 
@@ -168,7 +169,7 @@ def fit_masked_boosters(
     ([20], 8)
     """
     matrix, targets = _checked(matrix, targets, categorical)
-    track = RatioTrack(masking, targets, warmup=0)
+    track = RatioTrack(masking, targets)
     cuts = [
         _InnerFold.of(matrix, targets, held, categorical=categorical, seed=seed, threads=threads)
         for _, held in inner_cuts(targets, seed=seed)[:1]  # more of them would take as long again each

@@ -21,7 +21,7 @@ from tailmask.learners.forest import Forest, fit_forest
 from tailmask.learners.linear import LinearModel, fit_linear, fit_masked_linear
 from tailmask.learners.row_encoders import Form, RowEncoder, encoder_from_json, fit_encoder
 from tailmask.learners.storage import Stored, save_fitted
-from tailmask.learners.ratio_track import Masking
+from tailmask.masking.ratio_track import Masking
 
 __all__ = ["BoostLearner", "FittedModel", "ForestLearner", "LinearLearner"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,28 +11,28 @@ import torch
 from torch import Tensor
 
 from tailmask import functional
-from tailmask.data.splits import fold_numbers
-from tailmask.learners.arrays import Array
-from tailmask.masking import count_classes, ratios
+from tailmask.masking import ratios
+from tailmask.masking.counting import count_classes
 from tailmask.masking.histograms import OutputHistograms
 from tailmask.masking.labels import read
 from tailmask.masking.options import InitialRatio, Options
 from tailmask.masking.schedule import Schedule
 
-__all__ = ["Masking", "RatioTrack", "inner_cuts"]
+__all__ = ["Masking", "RatioTrack"]
 
-# With more rows than these, one of the inner folds is held out; else each of them in turn.
-_FOLDS, _FEW_ROWS = 4, 3000
+_DIVERGENCE_RATE = 0.1
 
 
 @dataclass(frozen=True)
 class Masking:
-    """How a learner masks; all but `updates` mean what they mean in `PartialLabelMasking`.
+    """How a learner masks, in the words of `PartialLabelMasking`.
 
-    `updates` is how often the ratios are moved in a fit.
+    `updates` is how often the ratios are moved in a fit. A rate of None is 0.1 for "divergence" and 0.5 or
+    more for "prevalence", the more the fewer updates there are: in a network there are more of them, so its
+    rates are lower.
 
-    >>> Masking(adapt="divergence", rate=0.1).schedule(warmup=0)
-    Schedule(rate=0.1, warmup=0)
+    >>> Masking().schedule, Masking(adapt="divergence").schedule
+    (Schedule(rate=0.5, warmup=0), Schedule(rate=0.1, warmup=0))
     """
 
     adapt: Literal["divergence", "prevalence"] = "prevalence"
@@ -40,14 +40,13 @@ class Masking:
     initial_ratio: InitialRatio = "class"
     num_bins: int = 10
     ratio_range: tuple[float, float] | None = None
-    warmup: int | None = None
+    warmup: int = 0
     updates: int = 8
 
     def __post_init__(self) -> None:
         if self.updates < 1:
             raise ValueError(f"masking needs at least one update, got {self.updates}")
-        self.options(1)  # refuses what makes no sense, and so does the schedule
-        self.schedule(warmup=0)
+        _ = self.options(1), self.schedule  # refuse what makes no sense
 
     def options(self, num_classes: int) -> Options:
         """The options of the ratio updates."""
@@ -59,12 +58,18 @@ class Masking:
             ratio_range=self.ratio_range,
         )
 
-    def schedule(self, *, warmup: int) -> Schedule:
-        """λ of each update; `warmup` is the learner's default."""
-        warmup = warmup if self.warmup is None else self.warmup
-        # The default rate is for training of which half is a warm-up. Here, all other updates move ratios.
-        moves = max(1, self.updates - warmup)
-        return Schedule.of(self.adapt, rate=self.rate, warmup=warmup, epochs=2 * moves)
+    @property
+    def moves(self) -> bool:
+        """Whether any update moves a ratio."""
+        return self.schedule.rate > 0 and self.warmup < self.updates
+
+    @property
+    def schedule(self) -> Schedule:
+        """λ of each update."""
+        rate = _DIVERGENCE_RATE if self.rate is None and self.adapt == "divergence" else self.rate
+        # Schedule's own rate is for a training of which half is a warm-up.
+        epochs = 2 * max(1, self.updates - self.warmup)
+        return Schedule.of(self.adapt, rate=rate, warmup=self.warmup, epochs=epochs)
 
 
 class RatioTrack:
@@ -78,10 +83,10 @@ class RatioTrack:
             [1.0000]])
     """
 
-    def __init__(self, masking: Masking, targets: Array, *, warmup: int = 0) -> None:
+    def __init__(self, masking: Masking, targets: npt.NDArray[Any]) -> None:
         self.class_counts = count_classes(targets)  # (2, C)
         self.options = masking.options(targets.shape[1])
-        self.schedule = masking.schedule(warmup=warmup)
+        self.schedule = masking.schedule
         self.target_ratio = ratios.initial_ratio(self.options, self.class_counts)  # (C,)
         self.num_updates = 0
 
@@ -96,7 +101,7 @@ class RatioTrack:
         negatives, positives = self.keep.log().unbind()
         return negatives - positives
 
-    def label_weights(self, targets: Array) -> npt.NDArray[np.float32]:
+    def label_weights(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """The weight of each label (N, C): its keep probability; 0 where it is unknown."""
         labels = torch.from_numpy(targets)
         weights: npt.NDArray[np.float32] = (
@@ -104,7 +109,7 @@ class RatioTrack:
         )
         return weights
 
-    def update(self, logits: Tensor, targets: Array) -> None:
+    def update(self, logits: Tensor, targets: npt.NDArray[Any]) -> None:
         """Move the ratios once, by the outputs for held-out rows (Eq. 5 to 7)."""
         histograms = OutputHistograms(len(self.target_ratio), self.options.num_bins, device=logits.device)
         histograms.add(read(logits, torch.from_numpy(targets), num_classes=len(self.target_ratio)))
@@ -113,16 +118,3 @@ class RatioTrack:
         moved = functional.next_ratio(self.target_ratio, gap, rate)
         self.target_ratio = ratios.clip(self.options, moved, self.class_counts)
         self.num_updates += 1
-
-
-def inner_cuts(targets: Array, *, seed: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Kept and held-out rows inside a fit, stratified over all labels; none where rows are too few.
-
-    >>> [len(held) for _, held in inner_cuts(np.tile(np.eye(2, dtype=np.int8), (8, 1)), seed=0)]
-    [4, 4, 4, 4]
-    """
-    if len(targets) < 2 * _FOLDS:
-        return []
-    number = fold_numbers(torch.from_numpy(targets), _FOLDS, seed)
-    used = _FOLDS if len(targets) <= _FEW_ROWS else 1
-    return [(np.flatnonzero(number != fold), np.flatnonzero(number == fold)) for fold in range(used)]
