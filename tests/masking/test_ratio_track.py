@@ -62,5 +62,5 @@ def test_class_without_positives_is_neither_masked_nor_moved(targets):
     "options", [{"updates": 0}, {"adapt": "rate"}, {"rate": -1.0}, {"num_bins": 3}, {"ratio_range": (1, 0)}]
 )
 def test_options_without_sense_are_refused(options):
-    with pytest.raises(ValueError, match="updates|update|adapt|rate|num_bins|ratio_range"):
+    with pytest.raises(ValueError, match=r"update|adapt|rate|num_bins|ratio_range"):
         Masking(**options)

@@ -109,7 +109,7 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Outputs (N, C), or (N,) for two classes: the clones' own, else the logits of their probabilities.
 
-        A label is predicted from 0 on.
+        A label is predicted above 0.
         """
         outputs = self._outputs(X, probabilities=False)
         return outputs[:, 0] if self._labels.binary else outputs
