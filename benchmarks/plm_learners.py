@@ -24,8 +24,9 @@ from torch import Tensor
 
 from tailmask.data import load
 from tailmask.data.dataset import Split
-from tailmask.learners.base import Learner, Rows
-from tailmask.learners.crossfit import CrossFitted, crossfit
+from tailmask.data.rows import Rows
+from tailmask.learners.base import Learner
+from tailmask.learners.cross_fitting import CrossFitted, crossfit
 from tailmask.learners.decisions import decide
 from tailmask.learners.folds import make_folds
 from tailmask.learners.matrix_learners import BoostLearner, LinearLearner

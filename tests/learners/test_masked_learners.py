@@ -11,13 +11,19 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
+from tailmask._util.messages import UserError
+from tailmask.data.options import DataOptions
+from tailmask.data.rows import Rows
 from tailmask.learners import boosters as boosters_module
-from tailmask.learners.base import Deadline, Rows
-from tailmask.learners.boosters import fit_boosters, fit_masked_boosters
+from tailmask.learners.base import Deadline
+from tailmask.learners.boosters import fit_masked_boosters
+from tailmask.learners.cross_fitted_run import learner_of
 from tailmask.learners.linear import fit_linear, fit_masked_linear
 from tailmask.learners.matrix_learners import BoostLearner, LinearLearner
 from tailmask.learners.storage import load_fitted
 from tailmask.masking.ratio_track import Masking
+from tailmask.methods import parse
+from tailmask.runs import configure
 
 FEW = Masking(updates=2)
 STAY = Masking(rate=0.0)
@@ -131,3 +137,30 @@ def test_deadline_ends_the_updates(problem, kind):
     start = time.monotonic()
     learner.fit(Rows(*problem), seed=0, deadline=Deadline.after(0))
     assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("linear", LinearLearner()),
+        ("plm:expected=false+linear", LinearLearner(masking=Masking(adapt="divergence"))),
+        ("plm+linear:C=2", LinearLearner(C=2.0, masking=Masking(adapt="divergence"))),
+        ("plm:adapt=prevalence,warmup=1+boost", BoostLearner(masking=Masking(warmup=1))),
+        (
+            "plm:rate=0.2,ratio_range=0..1+boost",
+            BoostLearner(masking=Masking(adapt="divergence", rate=0.2, ratio_range=(0.0, 1.0))),
+        ),
+    ],
+)
+def test_names_of_methods_give_masked_learners(tmp_path, method, expected):
+    """A recipe's λ and warm-up are for networks; here the learner's own hold."""
+    rows = "".join(f"{number},{number % 2},{number % 3 % 2}\n" for number in range(60))
+    (tmp_path / "data.csv").write_text(f"x,a,b\n{rows}")
+    config = configure(str(tmp_path / "data.csv"), method, options=DataOptions(labels="a,b"), epochs=7)
+    assert learner_of(config, ("a", "b"), single_label=False) == expected
+
+
+@pytest.mark.parametrize("method", ["plm:expected=true+linear", "plm:statistics=training+boost", "plm+trees"])
+def test_options_of_networks_are_refused(method):
+    with pytest.raises(UserError):
+        parse(method)

@@ -13,9 +13,9 @@ from torch import Tensor
 from tailmask import functional
 from tailmask.masking import ratios
 from tailmask.masking.counting import count_classes
+from tailmask.masking.criterion_options import InitialRatio, Options
 from tailmask.masking.histograms import OutputHistograms
 from tailmask.masking.labels import read
-from tailmask.masking.options import InitialRatio, Options
 from tailmask.masking.schedule import Schedule
 
 __all__ = ["Masking", "RatioTrack"]

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
-from tailmask.integrations.tabular.estimator_labels import Labels, check_column, is_multilabel
+from tailmask.integrations.tabular.estimator_labels import EstimatorLabels, check_column, is_multilabel
 from tailmask.integrations.tabular.holdout import hold_out
 from tailmask.masking.ratio_track import Masking, RatioTrack
 
@@ -146,7 +146,7 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
                 f"the estimator must have predict_proba or decision_function, but {name} has none"
             )
 
-    def _read(self, X: Any, y: Any) -> tuple[Labels, npt.NDArray[np.int8]]:
+    def _read(self, X: Any, y: Any) -> tuple[EstimatorLabels, npt.NDArray[np.int8]]:
         """The labels and the targets (N, C) of 0, 1 and −1."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: pass the labels")
@@ -156,7 +156,7 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             y = column_or_1d(y, warn=True)
             check_classification_targets(y)
         check_consistent_length(X, y)
-        labels = Labels.of(y)
+        labels = EstimatorLabels.of(y)
         if not multilabel and len(labels.classes) != 2:
             kind = "one class" if len(labels.classes) == 1 else f"{len(labels.classes)} classes"
             raise ValueError(
