@@ -21,6 +21,9 @@ PARAMETERS = {
     "num_threads": 1,
     "deterministic": True,
     "force_row_wise": True,
+    "feature_pre_filter": False,
+    "feature_fraction": 0.5,
+    "seed": 0,
 }
 
 

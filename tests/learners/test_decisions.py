@@ -103,3 +103,22 @@ def test_shapes_are_checked(outputs):
     logits, targets, folds = outputs
     with pytest.raises(ValueError, match="same rows"):
         decide(logits[:10], targets[:10], folds)
+
+
+def test_thresholds_follow_the_prevalence_where_logits_do():
+    """A rare class whose logits lie lower by its prior gets a lower threshold, without a positive's say."""
+    generator = np.random.default_rng(0)
+    prevalence = np.array([0.5, 0.3, 0.1, 0.03, 0.003])
+    targets = (generator.random((2000, 5)) < prevalence).astype(np.int8)
+    signal = 4 * targets - 2 + generator.normal(size=targets.shape)
+    logits = torch.from_numpy(signal + np.log(prevalence / (1 - prevalence)))
+    thresholds = fit_robust_thresholds(logits, targets, rare=[4])
+    assert (thresholds.diff() < 0).all()
+    predicted = (logits.sigmoid() >= thresholds).numpy()
+    rare = predicted[:, 4].sum()
+    assert 0.5 < rare / targets[:, 4].sum() < 4
+    # One threshold for all would miss nearly all of its positives.
+    shared = fit_shared_threshold(logits[:, :4].sigmoid(), torch.from_numpy(targets[:, :4]))
+    assert (predicted[:, 4] & (targets[:, 4] == 1)).sum() > (
+        (logits[:, 4].sigmoid().numpy() >= shared) & (targets[:, 4] == 1)
+    ).sum()

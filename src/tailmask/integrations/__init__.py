@@ -3,7 +3,7 @@
 ======================  =======================================================
 `lightning`             `PLMCallback`, for `lightning` and `pytorch_lightning`
 `transformers`          `plm_loss` and `PLMTrainerCallback`, for Hugging Face's Trainer
-`sklearn`               `PLMClassifier`, a scikit-learn estimator
+`sklearn`               `PLMClassifier` and `PLMMultiOutputClassifier`, scikit-learn estimators
 `tail_classifier`       `TailClassifier`, what `tailmask.fit` does as a scikit-learn estimator
 `resume`                `ResumableState`, for checkpoints in several processes (Accelerate, own loops)
 ======================  =======================================================

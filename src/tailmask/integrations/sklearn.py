@@ -1,4 +1,4 @@
-"""Partial Label Masking as a scikit-learn estimator."""
+"""Partial Label Masking as a scikit-learn estimator, and around any that takes sample weights."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tailmask.integrations.tabular.estimator_options import (
     is_tuned,
     needs_counts,
 )
+from tailmask.integrations.tabular.multi_output import PLMMultiOutputClassifier
 from tailmask.integrations.tabular.perceptron import Perceptron
 from tailmask.integrations.tabular.training import Training, TrainingRows, as_counts
 from tailmask.masking import PartialLabelMasking
@@ -32,7 +33,7 @@ except ModuleNotFoundError:
     require("sklearn", extra="sklearn")
     raise  # where it is something else that is missing
 
-__all__ = ["PLMClassifier"]
+__all__ = ["PLMClassifier", "PLMMultiOutputClassifier"]
 
 # Those of the recipe for tables: how long a fit is thought to be that may stop early.
 _USUAL_EPOCHS = 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import time
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from tailmask.learners.decisions import decide
 from tailmask.learners.folds import Folds, make_folds
 from tailmask.learners.network import NetworkLearner
 from tailmask.learners.trained_model import ModelFacts, TrainedModel
+from tailmask.masking.ratio_track import Masking
+from tailmask.methods import Method
 from tailmask.metrics import class_confusion, evaluate
 from tailmask.runs.array_file import write_arrays
 from tailmask.runs.config import RunConfig
@@ -109,8 +112,17 @@ def learner_of(config: RunConfig, classes: tuple[str, ...], *, single_label: boo
     learner = config.method.learner
     if learner is None:
         return NetworkLearner(config, classes, single_label=single_label)
-    built: Learner = learner.build()
+    built: Learner = learner.build(masking=_masking_of(config.method))
     return built
+
+
+def _masking_of(method: Method) -> Masking | None:
+    """The masking that a method names; its options for networks can only be at their defaults here."""
+    if method.masking is None:
+        return None
+    fields = {field.name for field in dataclasses.fields(Masking)}
+    options = {name: value for name, value in method.masking.options.items() if name in fields}
+    return Masking(**{"adapt": "divergence", **options})
 
 
 def scoring_folds(folds: Folds, targets: npt.NDArray[np.int8], *, seed: int) -> Folds:

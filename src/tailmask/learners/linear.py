@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,10 @@ from torch import Tensor
 
 from tailmask._util.messages import UserError, require
 from tailmask.learners.arrays import Array, Matrix, check_matrix, check_targets, prior_logits, take
+from tailmask.learners.inner_folds import inner_cuts
+from tailmask.masking.ratio_track import Masking, RatioTrack
 
-__all__ = ["LinearModel", "fit_linear"]
+__all__ = ["LinearModel", "fit_linear", "fit_masked_linear"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -100,10 +102,64 @@ def fit_linear(
             "ignore", category=require("sklearn.exceptions", extra="cli").ConvergenceWarning
         )
         if strength is None:
-            now = time.monotonic()
-            end = None if deadline is None else now + (deadline - now) / 3
-            strength = _choose(problem, seed=seed, deadline=end, threads=threads)
+            strength = _choose(problem, seed=seed, deadline=_part(deadline, 1 / 3), threads=threads)
         return _fit_all(problem, strength, deadline=deadline, threads=threads)
+
+
+def fit_masked_linear(
+    matrix: Matrix,
+    targets: Array,
+    masking: Masking,
+    *,
+    seed: int,
+    C: float | None = None,  # noqa: N803
+    pos_power: float = 0.0,
+    deadline: float | None = None,
+    threads: int | None = None,
+) -> tuple[LinearModel, RatioTrack]:
+    """Fit with Partial Label Masking: each label weighs its keep probability (Eq. 3 in expectation).
+
+    Models of inner folds are fitted again and again, each from where it was, and their outputs for the rows
+    that they did not see move the ratios. The model that is returned is fitted on all rows at the last
+    ratios; `RatioTrack.prior_shift`, added to its logits, gives those under the data's own prevalence. `C` is
+    chosen before anything is masked, and the other arguments are those of `fit_linear`.
+
+    >>> x = np.arange(-8, 8, dtype=np.float32)[:, None]
+    >>> model, track = fit_masked_linear(x, (x > 3).astype(np.int8), Masking(), C=1.0, seed=0)
+    >>> model.logits(x).shape, track.num_updates
+    (torch.Size([16, 1]), 8)
+    """
+    matrix = check_matrix(matrix, missing=False)
+    targets = check_targets(targets, matrix.shape[0])
+    options: dict[str, Any] = {"seed": seed, "pos_power": pos_power, "threads": threads}
+    plain = fit_linear(matrix, targets, C=C, deadline=_part(deadline, 1 / 3), **options)
+    track = RatioTrack(masking, targets)
+    cuts = inner_cuts(targets, seed=seed)
+    models: list[LinearModel | None] = [None] * len(cuts)
+    end = _part(deadline, 1 / 2)
+    for _ in range(masking.updates if cuts else 0):
+        if end is not None and time.monotonic() > end:
+            break
+        weights = track.label_weights(targets)
+        models = [
+            fit_linear(
+                matrix[kept], targets[kept], C=plain.C, label_weights=weights[kept], start=start, **options
+            )
+            for (kept, _), start in zip(cuts, models, strict=True)
+        ]
+        outputs = [model.logits(matrix[held]) for (_, held), model in zip(cuts, models, strict=True) if model]
+        track.update(torch.cat(outputs), targets[np.concatenate([held for _, held in cuts])])
+    if bool((track.keep == 1).all()):
+        return plain, track
+    weights = track.label_weights(targets)
+    model = fit_linear(matrix, targets, C=plain.C, label_weights=weights, deadline=deadline, **options)
+    return model, track
+
+
+def _part(deadline: float | None, share: float) -> float | None:
+    """The moment after this share of the time to a deadline."""
+    now = time.monotonic()
+    return None if deadline is None else now + (deadline - now) * share
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,16 @@ from torch import Tensor
 from tailmask._util.messages import UserError
 from tailmask._util.registry import Option, word
 from tailmask.calibration import apply_prior_shift
+from tailmask.data.encoders.columns import Form
 from tailmask.data.rows import Rows
 from tailmask.learners.arrays import Array, take
 from tailmask.learners.base import NEVER, Deadline, Progress
-from tailmask.learners.boosters import Boosters, fit_boosters
+from tailmask.learners.boosters import Boosters, fit_boosters, fit_masked_boosters
 from tailmask.learners.forest import Forest, fit_forest
-from tailmask.learners.linear import LinearModel, fit_linear
+from tailmask.learners.linear import LinearModel, fit_linear, fit_masked_linear
 from tailmask.learners.row_encoders import RowEncoder, encoder_from_json, fit_encoder
 from tailmask.learners.storage import Stored, save_fitted
+from tailmask.masking.ratio_track import Masking
 
 __all__ = ["BoostLearner", "FittedModel", "ForestLearner", "LinearLearner"]
 
@@ -100,10 +102,12 @@ class LinearLearner:
     Args:
         C: Inverse strength of the penalty. By default 0.1, 1 or 10, chosen on held-out rows.
         pos_power: Positives weigh (negatives / positives) to this power.
+        masking: How to mask labels; None masks none.
     """
 
     C: Annotated[float | None, Option(above=0)] = None
     pos_power: Annotated[float, Option(minimum=0, maximum=1)] = 0.0
+    masking: Masking | None = None
 
     def fit(
         self,
@@ -115,16 +119,14 @@ class LinearLearner:
         progress: Progress | None = None,
     ) -> FittedModel:
         """Fit the encoder and one regression per class; nothing is kept in `workdir`."""
-        encoder = fit_encoder(rows, "scaled")
-        model = fit_linear(
-            encoder.encode(rows),
-            rows.labelled,
-            seed=seed,
-            C=self.C,
-            pos_power=self.pos_power,
-            deadline=deadline.moment,
-        )
-        return FittedModel(encoder, model, _unweighted(rows.labelled, self.pos_power))
+        encoder, inputs = _encoded(rows, "scaled", seed, deadline)
+        options: dict[str, Any] = {"C": self.C, "pos_power": self.pos_power}
+        shift = _unweighted(rows.labelled, self.pos_power)
+        if self.masking is None:
+            return FittedModel(encoder, fit_linear(**inputs, **options), shift)
+        model, track = fit_masked_linear(**inputs, **options, masking=self.masking)
+        unmasked = track.prior_shift.numpy()
+        return FittedModel(encoder, model, unmasked if shift is None else unmasked + shift)
 
 
 @word(
@@ -167,16 +169,10 @@ class ForestLearner:
         progress: Progress | None = None,
     ) -> FittedModel:
         """Grow the trees; nothing is kept in `workdir`."""
-        encoder = fit_encoder(rows, "raw")
-        forest = fit_forest(
-            encoder.encode(rows),
-            rows.labelled,
-            seed=seed,
-            trees=self.trees,
-            min_samples_leaf=self.min_samples_leaf,
-            deadline=deadline.moment,
+        encoder, inputs = _encoded(rows, "raw", seed, deadline)
+        return FittedModel(
+            encoder, fit_forest(**inputs, trees=self.trees, min_samples_leaf=self.min_samples_leaf)
         )
-        return FittedModel(encoder, forest)
 
 
 @word(
@@ -198,6 +194,7 @@ class BoostLearner:
     Args:
         rounds: Number of trees per label.
         pos_power: Positives weigh (negatives / positives) to this power.
+        masking: How to mask labels; None masks none.
 
     Paper:
         Ke, Meng, Finley, Wang, Chen, Ma, Ye, Liu, LightGBM: A Highly Efficient Gradient Boosting Decision
@@ -206,6 +203,7 @@ class BoostLearner:
 
     rounds: Annotated[int, Option(minimum=1)] = 100
     pos_power: Annotated[float, Option(minimum=0, maximum=1)] = 0.0
+    masking: Masking | None = None
 
     def fit(
         self,
@@ -217,18 +215,23 @@ class BoostLearner:
         progress: Progress | None = None,
     ) -> FittedModel:
         """Boost the trees; nothing is kept in `workdir`."""
-        encoder = fit_encoder(rows, "raw")
-        boosters = fit_boosters(
-            encoder.encode(rows),
-            rows.labelled,
-            seed=seed,
-            categorical=encoder.categorical,
-            pos_power=self.pos_power,
-            rounds=self.rounds,
-            deadline=deadline.moment,
-        )
-        # No prior shift: the weights move outputs for new rows by far less than their logarithm.
-        return FittedModel(encoder, boosters)
+        encoder, inputs = _encoded(rows, "raw", seed, deadline)
+        options: dict[str, Any] = {
+            "categorical": encoder.categorical,
+            "pos_power": self.pos_power,
+            "rounds": self.rounds,
+        }
+        # No prior shift: weights and masks move outputs for new rows by far less than their logarithm.
+        if self.masking is None:
+            return FittedModel(encoder, fit_boosters(**inputs, **options))
+        return FittedModel(encoder, fit_masked_boosters(**inputs, **options, masking=self.masking)[0])
+
+
+def _encoded(rows: Rows, form: Form, seed: int, deadline: Deadline) -> tuple[RowEncoder, dict[str, Any]]:
+    """A fitted encoder, and the arguments that all fits on a matrix take."""
+    encoder = fit_encoder(rows, form)
+    inputs = {"matrix": encoder.encode(rows), "targets": rows.labelled}
+    return encoder, {**inputs, "seed": seed, "deadline": deadline.moment}
 
 
 def _unweighted(targets: Array, pos_power: float) -> Array | None:

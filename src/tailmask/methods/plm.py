@@ -15,6 +15,10 @@ from tailmask.masking import PartialLabelMasking
 __all__ = ["masked"]
 
 
+# `linear` weighs labels, `boost` draws masks, and both hold out rows of their own.
+_NETWORKS = dict.fromkeys(("linear", "boost"), "it is an option for networks")
+
+
 def _check(options: Mapping[str, Any]) -> None:
     masked(torch.ones(2, 3), epochs=100, **options)  # the criterion checks what goes together
 
@@ -37,10 +41,10 @@ def masked(
     initial_ratio: Annotated[Literal["class", "mean", "min", "max"], Option()] = "class",
     num_bins: Annotated[int, Option(minimum=2)] = 10,
     ratio_range: Annotated[tuple[float, float] | None, Option()] = None,
-    expected: Annotated[bool, Option()] = False,
+    expected: Annotated[bool, Option(not_with=_NETWORKS)] = False,
     adapt: Annotated[Literal["divergence", "prevalence"], Option()] = "divergence",
     warmup: Annotated[int | None, Option(minimum=0, default_goes_with="adapt")] = None,
-    statistics: Annotated[Literal["training", "validation"] | None, Option()] = None,
+    statistics: Annotated[Literal["training", "validation"] | None, Option(not_with=_NETWORKS)] = None,
     hold: Annotated[float | None, Option(above=0)] = None,
     damp: Annotated[bool, Option()] = False,
 ) -> PartialLabelMasking:

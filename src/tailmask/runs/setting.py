@@ -216,10 +216,11 @@ class ResolvedSetting:
     def config(self, method: str, seed: int = 0) -> RunConfig:
         """The configuration of a run."""
         asked = parse(method)
-        resolved = asked.with_defaults(self.recipe.method)
         epochs = self.recipe.schedule.epochs
-        shortening = self.length / epochs if self.asked.budget != 1.0 else 1.0
-        resolved = _fitted_to_length(resolved, epochs, shortening)
+        resolved = asked
+        if asked.learner is None:  # a recipe's λ is for networks
+            shortening = self.length / epochs if self.asked.budget != 1.0 else 1.0
+            resolved = _fitted_to_length(asked.with_defaults(self.recipe.method), epochs, shortening)
         return RunConfig(
             data=self.data,
             name=str(asked),

@@ -1,0 +1,120 @@
+"""Partial Label Masking for learners that are no networks: their classes' ratios, and what moves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tailmask import functional
+from tailmask.masking import ratios
+from tailmask.masking.counting import count_classes
+from tailmask.masking.criterion_options import InitialRatio, Options
+from tailmask.masking.histograms import OutputHistograms
+from tailmask.masking.labels import read
+from tailmask.masking.schedule import Schedule
+
+__all__ = ["Masking", "RatioTrack"]
+
+_DIVERGENCE_RATE = 0.1
+
+
+@dataclass(frozen=True)
+class Masking:
+    """How a learner masks, in the words of `PartialLabelMasking`.
+
+    `updates` is how often the ratios are moved in a fit. A rate of None is 0.1 for "divergence" and 0.5 or
+    more for "prevalence", the more the fewer updates there are: in a network there are more of them, so its
+    rates are lower.
+
+    >>> Masking().schedule, Masking(adapt="divergence").schedule
+    (Schedule(rate=0.5, warmup=0), Schedule(rate=0.1, warmup=0))
+    """
+
+    adapt: Literal["divergence", "prevalence"] = "prevalence"
+    rate: float | None = None
+    initial_ratio: InitialRatio = "class"
+    num_bins: int = 10
+    ratio_range: tuple[float, float] | None = None
+    warmup: int = 0
+    updates: int = 8
+
+    def __post_init__(self) -> None:
+        if self.updates < 1:
+            raise ValueError(f"masking needs at least one update, got {self.updates}")
+        _ = self.options(1), self.schedule  # refuse what makes no sense
+
+    def options(self, num_classes: int) -> Options:
+        """The options of the ratio updates."""
+        return Options.read(
+            num_classes,
+            adapt=self.adapt,
+            num_bins=self.num_bins,
+            initial_ratio=self.initial_ratio,
+            ratio_range=self.ratio_range,
+        )
+
+    @property
+    def moves(self) -> bool:
+        """Whether any update moves a ratio."""
+        return self.schedule.rate > 0 and self.warmup < self.updates
+
+    @property
+    def schedule(self) -> Schedule:
+        """λ of each update."""
+        rate = _DIVERGENCE_RATE if self.rate is None and self.adapt == "divergence" else self.rate
+        # Schedule's own rate is for a training of which half is a warm-up.
+        epochs = 2 * max(1, self.updates - self.warmup)
+        return Schedule.of(self.adapt, rate=rate, warmup=self.warmup, epochs=epochs)
+
+
+class RatioTrack:
+    """The target ratios of all classes during a fit, moved by outputs for held-out rows.
+
+    >>> targets = np.array([[1], [1], [0], [0], [0], [0]])
+    >>> track = RatioTrack(Masking(), targets)
+    >>> track.update(torch.full((6, 1), -2.0), targets)  # never predicted, so the ratio goes up
+    >>> track.keep
+    tensor([[0.6065],
+            [1.0000]])
+    """
+
+    def __init__(self, masking: Masking, targets: npt.NDArray[Any]) -> None:
+        self.class_counts = count_classes(targets)  # (2, C)
+        self.options = masking.options(targets.shape[1])
+        self.schedule = masking.schedule
+        self.target_ratio = ratios.initial_ratio(self.options, self.class_counts)  # (C,)
+        self.num_updates = 0
+
+    @property
+    def keep(self) -> Tensor:
+        """The keep probabilities of Eq. 3: (2, C)."""
+        return ratios.keep(self.class_counts, self.target_ratio)
+
+    @property
+    def prior_shift(self) -> Tensor:
+        """log(r / r̄) of each class (C,), which undoes the ratios where outputs follow them."""
+        negatives, positives = self.keep.log().unbind()
+        return negatives - positives
+
+    def label_weights(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """The weight of each label (N, C): its keep probability; 0 where it is unknown."""
+        labels = torch.from_numpy(targets)
+        weights: npt.NDArray[np.float32] = (
+            functional.label_keep(self.keep, labels).where(labels >= 0, 0.0).numpy()
+        )
+        return weights
+
+    def update(self, logits: Tensor, targets: npt.NDArray[Any]) -> None:
+        """Move the ratios once, by the outputs for held-out rows (Eq. 5 to 7)."""
+        histograms = OutputHistograms(len(self.target_ratio), self.options.num_bins, device=logits.device)
+        histograms.add(read(logits, torch.from_numpy(targets), num_classes=len(self.target_ratio)))
+        gap = ratios.gaps(self.options, histograms.counts, self.class_counts)
+        rate = self.schedule.rate_at(self.num_updates)
+        moved = functional.next_ratio(self.target_ratio, gap, rate)
+        self.target_ratio = ratios.clip(self.options, moved, self.class_counts)
+        self.num_updates += 1
