@@ -159,3 +159,14 @@ def test_arrays_and_frames_of_labels_are_taken(frame, tmp_path: Path) -> None:
         fit(arrays[0] + 1, arrays[1], methods=["linear:C=1"], folds=2, out=tmp_path / "arrays")
     with pytest.raises(UserError, match="array"):
         fit(arrays[0], ["big"], methods=["linear:C=1"])
+
+
+def test_labels_are_decided_by_the_rule_that_was_asked_for(frame, tmp_path: Path) -> None:
+    asked = {"labels": ["big", "red"], "methods": ["linear:C=1"], "folds": 2}
+    plain = fit(frame, out=tmp_path / "plain", **asked)
+    careful = fit(frame, out=tmp_path / "careful", decide="recall=0.99", **asked)
+    assert torch.equal(plain.predict_proba(frame), careful.predict_proba(frame))
+    assert careful.predict(frame).sum() > plain.predict(frame).sum()
+    assert torch.equal(load_model(tmp_path / "careful").predict(frame), careful.predict(frame))
+    with pytest.raises(ValueError, match="recall"):
+        fit(frame, decide="recal=1", **asked)

@@ -32,6 +32,7 @@ def fit(
     methods: Sequence[str] = (),
     folds: int | None = None,
     seed: int = 0,
+    decide: str = "f1",
     epochs: int | None = None,
     recipe: str | None = None,
     fields: Annotated[Sequence[str], Parameter(name="--set")] = (),
@@ -48,6 +49,8 @@ def fit(
             for images bce plm plm:adapt=prevalence]
         folds: number of folds to cross-fit [default: 5 for tables with fewer than 20,000 rows, else 1]
         seed: seed of folds, weights and masks
+        decide: what to fit thresholds for: f1, precision=0.9, recall=0.8, cost=5 (a miss costs five false
+            alarms) or top=3 (three labels per row)
         epochs: number of epochs of the networks
         recipe: name of a recipe for the networks, or your own .toml file [default: the recipe for the data]
         fields: fields of the recipe, as in optimizer.lr=0.05
@@ -76,6 +79,7 @@ def fit(
                 fields=fields,
                 epochs=epochs,
                 seed=seed,
+                decide=decide,
                 listener=listen,
             )
     except KeyboardInterrupt:

@@ -16,12 +16,14 @@ from torch import Tensor
 
 from tailmask._util.files import write_json
 from tailmask._util.messages import UserError, listing
+from tailmask.calibration import DecisionRule
 from tailmask.data import DataOptions, load
 from tailmask.data.dataset import Dataset
 from tailmask.data.facts import DataFacts
 from tailmask.data.readers.program_data import is_frame, joined_frame, keep_arrays
 from tailmask.fitting.leaderboard import ArmScores, best_arm, score_arm
 from tailmask.inference import Predictor, RowPredictor, load_predictor
+from tailmask.inference.row_predictor import FIT_RECORD
 from tailmask.learners.base import NEVER, Deadline
 from tailmask.learners.cross_fitted_run import make_run
 from tailmask.learners.cross_fitting import OutOfTimeError
@@ -42,7 +44,7 @@ __all__ = ["FIT_METHODS", "FitResult", "fit", "load_model"]
 # From the cheapest to the most expensive, so that a short time still gives a model.
 FIT_METHODS = ("linear", "trees", "boost", "bce", "plm:adapt=prevalence")
 
-_RECORD, _REPORT = "fit.json", "report.html"
+_RECORD, _REPORT = FIT_RECORD, "report.html"
 _FORMAT = "tailmask.fit/1"
 
 
@@ -128,6 +130,7 @@ def fit(
     fields: Sequence[str] = (),
     epochs: int | None = None,
     seed: int = 0,
+    decide: str = "f1",
     listener: Callable[[str], Progress | None] | None = None,
 ) -> FitResult:
     """Train several methods, combine them, and keep the best model.
@@ -149,10 +152,12 @@ def fit(
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         epochs: Number of epochs of the networks.
         seed: Seed of folds, weights and masks.
+        decide: What the thresholds are fitted for: "f1", "precision=0.9", "recall=0.8", "cost=5" or "top=3".
         listener: Called with the name of each arm; gives what shows its progress.
     """
     if minutes is not None and not minutes > 0:
         raise UserError(f"--minutes must be above 0, got {minutes:g}")
+    rule = DecisionRule.parse(decide)
     deadline = NEVER if minutes is None else Deadline.after(60 * minutes)
     temporary = tempfile.TemporaryDirectory(prefix="tailmask-fit-") if out is None else None
     folder = Path(temporary.name) if temporary is not None else Path(str(out))
@@ -184,10 +189,10 @@ def fit(
         if dataset.raw is not None and best != ENSEMBLE:  # an ensemble of one is that one, calibrated
             chosen = make_ensemble(folder / "calibrated", [chosen], arms[0].config, dataset)
         _keep(folder, chosen)
-        record = {"format": _FORMAT, "leaderboard": [arm.to_json() for arm in order], "skipped": skipped}
-        write_json(folder / _RECORD, record)
+        record = {"format": _FORMAT, "decide": str(rule), "skipped": skipped}
+        write_json(folder / _RECORD, record | {"leaderboard": [arm.to_json() for arm in order]})
         _write_page(folder, runs)
-    return FitResult(folder, tuple(order), tuple(skipped), load_predictor(folder / "best"), temporary)
+    return FitResult(folder, tuple(order), tuple(skipped), load_predictor(folder), temporary)
 
 
 def _load(data: Any, labels: Any, options: DataOptions | None, folder: Path) -> Dataset:
@@ -213,7 +218,7 @@ def load_model(folder: Path | str) -> FitResult:
         skipped = tuple(str(text) for text in record["skipped"])
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}; fit again") from error
-    return FitResult(folder, leaderboard, skipped, load_predictor(folder / "best"))
+    return FitResult(folder, leaderboard, skipped, load_predictor(folder))
 
 
 def _claim(folder: Path, setting: ResolvedSetting, facts: DataFacts, *, seed: int) -> None:

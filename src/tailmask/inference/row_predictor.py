@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ from tailmask.runs.reader import Run
 __all__ = ["RowPredictor", "load_predictor"]
 
 LARGEST_BATCH = 4096
+
+# What `tailmask fit` leaves in its folder.
+FIT_RECORD = "fit.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +133,9 @@ def load_predictor(
 
     Of a study it is what `compare` chose, or the run that `study_run` names.
     """
-    if (path / "fit.json").is_file():  # of `tailmask fit`
+    if (path / FIT_RECORD).is_file():
+        if thresholds is None and decide is None:
+            decide = _rule_of_fit(path / FIT_RECORD)
         path = path / "best"
     study, (path, decision) = path, choose_run(path, study_run)
     folder = next((each for each in (path, path / "model") if is_model(each)), None)
@@ -152,6 +158,15 @@ def load_predictor(
     if thresholds is None and decide is None:
         thresholds, decide = _of_study(decision, Run(path))
     return RowPredictor.load(folder, thresholds=thresholds, decide=decide)
+
+
+def _rule_of_fit(path: Path) -> str | None:
+    """The rule that `tailmask fit` was asked to decide by; None for its own thresholds, which are for F1."""
+    try:
+        rule = json.loads(path.read_bytes())["decide"]
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {error}; fit again") from error
+    return None if rule == "f1" else str(rule)
 
 
 def _of_study(decision: str | None, run: Run) -> tuple[Literal["tuned"] | float | None, str | None]:
