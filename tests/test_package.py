@@ -20,6 +20,7 @@ LAYERS = [
     {"_util", "__init__"},
     {"functional"},
     {"masking", "losses", "sampling", "metrics", "calibration"},
+    {"backbones"},
     {"data", "models"},
     {"methods"},
     {"runs"},

@@ -26,6 +26,7 @@ _NAMES = {"PartialLabelMasking": "masking", "compare": "studies", "fit": "fittin
 
 _MODULES = (
     *(
+        "backbones",
         "calibration",
         "comparison",
         "data",

@@ -70,7 +70,7 @@ def test_recipes_hold_the_papers_values(name: str) -> None:
 
 
 def test_there_is_a_recipe_for_every_kind_of_data() -> None:
-    assert {"digits", "tables", "table-members", "images", *PAPER} == set(recipe_names())
+    assert {"digits", "tables", "table-members", "images", "finetune", *PAPER} == set(recipe_names())
     assert default_recipe("cifar100-lt") == "cifar100-lt"
     assert default_recipe("voc-mlt") == "coco"
     assert default_recipe("some/table.parquet") == "tables"
@@ -241,6 +241,8 @@ def test_another_model_drops_the_fields_of_the_recipes_own(name: str) -> None:
         "bias": "default",
         "input_dropout": 0.0,
         "members": 1,
+        "freeze": 0.0,
+        "fixed_norm": False,
     }
     asked = tables.with_fields([f"model.name={name}", "model.hidden=[9]"]).model
     assert (asked.hidden, asked.dropout) == ((9,), 0.0), "what is asked for is kept, and refused later"

@@ -40,6 +40,9 @@ interrupted runs are resumed. The report covers all runs in the folder.""",
     "train": """Train one method on one data set.
 
 An interrupted run is resumed, and a finished run is read.""",
+    "embed": """Write the features of a pretrained model to a file.
+
+The file is one that all commands read, with the arrays X, Y and classes.""",
     "data": "Show statistics of a data set, your own or a public one.",
     "report": """Make a report from finished runs.
 

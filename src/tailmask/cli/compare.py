@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from tailmask._util.messages import UserError
 from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.cli.method_help import with_method_help
+from tailmask.cli.model_option import apply_model
 from tailmask.data import DataOptions
 from tailmask.report.result_terminal import open_console
 from tailmask.runs import Setting
@@ -46,6 +47,7 @@ def compare(
     epochs: int | None = None,
     budget: float = 1.0,
     recipe: str | None = None,
+    model: str | None = None,
     fields: Annotated[Sequence[str], Parameter(name="--set")] = (),
     precision: AskedPrecision = "32",
     folds: int | None = None,
@@ -72,12 +74,15 @@ def compare(
         epochs: number of epochs; the learning rate schedule is stretched to it
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
         recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
+        model: network: resnet12, resnet32, resnet50, cnn, mlp, linear, or package.module:factory of your own;
+            or a pretrained model whose features are learned from: hf:NAME_OR_FOLDER, timm:NAME
         fields: fields of the recipe, as in optimizer.lr=0.05 model.name=linear
         precision: floating-point precision of training; bf16 is mixed precision, auto is bf16 where the
             processor or the GPU has instructions for it, else 32
         folds: number of folds to cross-fit, 1 for one validation split [default: 5 for tables with fewer than
             20,000 rows, else 1]
     """
+    options, fields = apply_model(model, options, fields)
     if only_list:
         if tune is not None:
             raise UserError(

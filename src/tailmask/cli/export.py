@@ -41,6 +41,8 @@ def export(
         raise UserError(f"a file for {form} must end with {suffix}, got {target}")
     exported = export_model(run, target, study_run=study_run, model=model, force=force)
     print(" and ".join(map(str, exported.files)) + _checked(exported.difference))
+    if exported.note is not None:
+        print(f"note: {exported.note}")
 
 
 def _checked(difference: float | None) -> str:

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.cli.method_help import with_method_help
+from tailmask.cli.model_option import apply_model
 from tailmask.data import DataOptions
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def fit(
     decide: str = "f1",
     epochs: int | None = None,
     recipe: str | None = None,
+    model: str | None = None,
     fields: Annotated[Sequence[str], Parameter(name="--set")] = (),
     form: Annotated[Literal["text", "json"], Parameter(name="--format")] = "text",
     options: DataOptions = DATA_DEFAULTS,
@@ -53,12 +55,14 @@ def fit(
             alarms) or top=3 (three labels per row)
         epochs: number of epochs of the networks
         recipe: name of a recipe for the networks, or your own .toml file [default: the recipe for the data]
+        model: network, or a pretrained model whose features are learned from: hf:NAME_OR_FOLDER, timm:NAME
         fields: fields of the recipe, as in optimizer.lr=0.05
         form: how to print the result
     """
     from tailmask.cli.progress_bar import RunProgress, notes
     from tailmask.fitting import fit as fit_model
 
+    options, fields = apply_model(model, options, fields)
     folder = out or Path(f"tailmask-fit-{Path(data).stem}")
     shown: list[RunProgress] = []
 

@@ -29,6 +29,7 @@ def predict(
     id_column: Annotated[str | None, Parameter(name="--id")] = None,
     images: Path | None = None,
     model: str | None = None,
+    encoder: str | None = None,
     force: bool = False,
 ) -> None:
     """Predict labels for new inputs with a finished run, or with what a study chose.
@@ -46,7 +47,9 @@ def predict(
         id_column: column, or array of an .npz file, that identifies rows [default: the paths of images, else
             row numbers from 0]
         images: folder that the paths in a list of images are relative to [default: the list's folder]
-        model: import path package.module:factory, for a run with a network of your own
+        model: import path package.module:factory, for a run with a network of your own; or hf:FOLDER, if the
+            run's pretrained model is in another place now
+        encoder: import path module:function, for a run with an encoder of your own
         force: overwrite an existing file
     """
     import torch
@@ -61,6 +64,7 @@ def predict(
         prior_shift=prior_shift,
         study_run=study_run,
         model=model,
+        encoder=encoder,
         device=device,
     )
     target = out or Path(f"{inputs.stem}-predicted.csv")

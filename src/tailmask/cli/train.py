@@ -14,6 +14,7 @@ from tailmask._util.files import slug
 from tailmask._util.messages import UserError, printable, require
 from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.cli.method_help import with_method_help
+from tailmask.cli.model_option import apply_model
 from tailmask.comparison.chosen_classes import by_frequency
 from tailmask.data import DataOptions, load
 from tailmask.data.facts import DataFacts
@@ -67,7 +68,8 @@ def train(
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
         recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
         model: network: resnet12, resnet12-wide2, resnet12-wide4, resnet12-fewshot, resnet12-fewshot-wide,
-            resnet32, resnet50, cnn, mlp, linear, or package.module:factory of your own
+            resnet32, resnet50, cnn, mlp, linear, or package.module:factory of your own; or a
+            pretrained model whose features are learned from: hf:NAME_OR_FOLDER, timm:NAME
         fields: fields of the recipe, as in optimizer.lr=0.05 schedule.batch_size=64
         print_config: print the complete recipe as a .toml file, and stop
         threads: CPU threads per process [default: all cores]
@@ -82,8 +84,8 @@ def train(
     for name, value in (("threads", threads), ("devices", devices)):
         if value is not None and value < 1:
             raise UserError(f"--{name} must be 1 or more, got {value}")
-    fields = [*([f"model.name={model}"] if model else []), *fields]
-    setting = Setting(data, options, recipe, budget, epochs, tuple(fields), precision, compiled, folds)
+    options, fields = apply_model(model, options, fields)
+    setting = Setting(data, options, recipe, budget, epochs, fields, precision, compiled, folds)
     setting.check([method])
     if print_config:
         print(to_toml(setting.resolve().config(method, seed)))
@@ -113,7 +115,8 @@ def _train(
 
     name = Path(setting.data).name
     progress = RunProgress(f"{parse(method)} on {name}")
-    if devices == 1:  # other processes would write over it
+    # Other processes would write over it, and so would the bar of a pretrained model's features.
+    if devices == 1 and setting.options.features_of is None:
         progress.wait(f"preparing {name} and the network")
     config: RunConfig | None = None
     try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tailmask.data.dataset import Split as Split
     from tailmask.data.encoders.encoder import Encoder as Encoder
 
-__all__ = ["NAMED", "DataOptions", "Dataset", "Encoder", "Split", "load"]
+__all__ = ["NAMED", "DataOptions", "Dataset", "Encoder", "Split", "load", "load_unencoded"]
 
 
 class Named(NamedTuple):
@@ -68,7 +68,22 @@ def load(
         from tailmask.data.readers.table.program_frames import as_polars
         from tailmask.data.readers.user_file import load_frame
 
-        return load_frame(as_polars(name_or_path), options)
+        dataset = load_frame(as_polars(name_or_path), options)
+    else:
+        dataset = load_unencoded(name_or_path, options)
+    if options.features_of is None:
+        return dataset
+    if options.finetune:
+        from tailmask.data.backbone_images import with_preprocessing
+
+        return with_preprocessing(dataset, options)
+    from tailmask.data.backbone_features import with_features
+
+    return with_features(dataset, options)
+
+
+def load_unencoded(name_or_path: str | Path, options: DataOptions) -> Dataset:
+    """What `load` returns of a name or path, before a pretrained model turns samples into features."""
     name, path = str(name_or_path), Path(name_or_path)
     if name in NAMED:
         module, _, function = NAMED[name].function.partition(":")

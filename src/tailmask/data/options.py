@@ -10,11 +10,21 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from tailmask._util.messages import UserError
+from tailmask.backbones.backbone import is_backbone
 
 __all__ = ["PLACES", "DataOptions"]
 
 # Choices that say where files are: what is read there is on record, not the place.
-PLACES = ("data_dir", "download", "images", "classes", "test_file", "validation_file")
+PLACES = (
+    "data_dir",
+    "download",
+    "images",
+    "classes",
+    "backbone",
+    "feature_dir",
+    "test_file",
+    "validation_file",
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,12 @@ class DataOptions:
         images: folder of the images in a manifest or COCO file [default: the file's folder]
         image_size: width and height in pixels that images are scaled to
         augment: augmentation of images in training [default: crop]
+        backbone: pretrained model whose features are learned from: hf:NAME_OR_FOLDER or timm:NAME
+        encoder: function of your own that makes features from a list of texts or images: module:function
+        finetune: train the backbone itself, not only a network on its features (images)
+        pooling: how a backbone's outputs become features [default: by the family of the model]
+        flips: take the mean of the features of an image and of its mirror image
+        feature_dir: folder where features are kept [default: tailmask-features]
         test_file: file to test on
         validation_file: file to validate on
         test: share of the rows to test on [default: 0.2 if there is no test file]
@@ -73,6 +89,7 @@ class DataOptions:
             "no_header",
         ),
         "your own arrays and images": ("inputs", "targets", "classes", "images", "image_size", "augment"),
+        "pretrained models": ("backbone", "finetune", "encoder", "pooling", "flips", "feature_dir"),
         "splits": ("test_file", "validation_file", "test", "validation", "group", "time", "data_seed"),
         "public data sets": ("rho", "validation_from", "fresh_shifts", "data_dir", "download"),
     }
@@ -95,6 +112,12 @@ class DataOptions:
     image_size: int | None = None
     augment: Literal["none", "crop", "crop+flip"] | None = None
     images: Path | None = None
+    backbone: str | None = None
+    finetune: bool = False
+    encoder: str | None = None
+    pooling: Literal["cls", "mean", "pooler"] | None = None
+    flips: bool = False
+    feature_dir: Path | None = None
     test_file: Path | None = None
     validation_file: Path | None = None
     test: float | None = None
@@ -124,6 +147,25 @@ class DataOptions:
             raise UserError("--validation-from unused needs a share, as in --validation 0.1")
         if not self.separator:
             raise UserError("--separator must not be empty")
+        self._check_backbone()
+
+    def _check_backbone(self) -> None:
+        if self.backbone is not None and not is_backbone(self.backbone):
+            raise UserError(
+                f"--backbone must be hf:NAME_OR_FOLDER or timm:NAME, got {self.backbone!r}: a function of "
+                "your own is named with --encoder module:function"
+            )
+        if self.backbone is not None and self.encoder is not None:
+            raise UserError("choose either --backbone (or --model hf:...) or --encoder, not both")
+
+    @property
+    def features_of(self) -> str | None:
+        """The backbone or encoder whose features are the inputs; None where the inputs are the data's own.
+
+        >>> DataOptions(backbone="hf:bert-base-uncased").features_of
+        'hf:bert-base-uncased'
+        """
+        return self.backbone if self.encoder is None else self.encoder
 
     def with_labels(self, labels: Sequence[str] | None) -> DataOptions:
         """The options with these columns as labels; None leaves them as they are."""

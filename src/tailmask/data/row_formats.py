@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
     from scipy.sparse import csr_array
 
+    from tailmask.data.backbone_format import BackboneFormat
     from tailmask.data.encoders.text import Analyzer
 
 __all__ = [
@@ -170,7 +171,7 @@ class ArrayFormat:
         return Rows(values, format=self)
 
 
-RowFormat: TypeAlias = TableFormat | ArrayFormat
+RowFormat: TypeAlias = "TableFormat | ArrayFormat | BackboneFormat"
 
 
 def table_format(frame: pl.DataFrame) -> TableFormat:
@@ -187,14 +188,21 @@ def table_format(frame: pl.DataFrame) -> TableFormat:
     return TableFormat(tuple(frame.columns), tuple(kinds))
 
 
-def format_from_json(value: object) -> TableFormat | ArrayFormat:
+def format_from_json(value: object) -> RowFormat:
     """The format that `to_json` described; anything else is refused.
 
     >>> format_from_json({"kind": "arrays", "key": "X", "num_features": 2, "names": None})
     ArrayFormat(key='X', num_features=2, names=None)
     """
-    if not isinstance(value, Mapping) or value.get("kind") not in ("table", "arrays"):
+    if not isinstance(value, Mapping) or value.get("kind") not in ("table", "arrays", "backbone"):
         raise UserError(_DAMAGED)
+    if value["kind"] == "backbone":
+        from tailmask.data.backbone_format import BackboneFormat
+
+        try:
+            return BackboneFormat.from_json(value)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UserError(_DAMAGED) from error
     lists = {name: tuple(each) for name, each in value.items() if isinstance(each, list)}
     fields = {**value, **lists}
     cls: type[TableFormat] | type[ArrayFormat] = TableFormat if fields.pop("kind") == "table" else ArrayFormat

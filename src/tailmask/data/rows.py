@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tailmask.data.copies import frame_keys, row_keys
 
 if TYPE_CHECKING:
+    from tailmask.data.backbone_format import BackboneFormat
     from tailmask.data.row_formats import ArrayFormat, TableFormat
 
 __all__ = ["Features", "RawData", "Rows", "check_targets", "is_sparse"]
@@ -33,7 +34,7 @@ class Rows:
     targets: npt.NDArray[np.int8] | None = None  # (N, C): 1, 0, or −1 where unknown
     groups: npt.NDArray[Any] | None = None  # (N,): rows of one group stay in one fold
     times: npt.NDArray[Any] | None = None  # (N,): folds go forward in time
-    format: TableFormat | ArrayFormat | None = None  # how new rows are read and checked
+    format: TableFormat | ArrayFormat | BackboneFormat | None = None  # how new rows are read and checked
 
     def __post_init__(self) -> None:
         if len(self.features.shape) != 2:

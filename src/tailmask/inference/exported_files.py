@@ -8,16 +8,17 @@ import json
 import logging
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tailmask._util.files import atomic_path, write_json
 from tailmask._util.messages import UserError, require
-from tailmask.inference.classifier import Classifier
+from tailmask.data.encoders.backbone_encoder import BackboneEncoder
+from tailmask.inference.backbone_export import features_note, whole_classifier
 from tailmask.inference.export_metadata import architecture, metadata
 from tailmask.inference.output_file import check_path
 from tailmask.inference.predictor import Predictor
@@ -34,10 +35,14 @@ CHECKED_SIZES = (1, 3)
 
 @dataclass(frozen=True)
 class Exported:
-    """The files that were written, and how far their probabilities are from the network's (at most)."""
+    """The files that were written, and how far their probabilities are from the network's (at most).
+
+    `note` says what the caller must do before the program, where a pretrained model comes first.
+    """
 
     files: tuple[Path, ...]
     difference: float | None = None
+    note: str | None = None
 
 
 def export_model(
@@ -46,6 +51,7 @@ def export_model(
     *,
     study_run: str | None = None,
     model: str | None = None,
+    encoder: str | None = None,
     force: bool = False,
 ) -> Exported:
     """Write the model of a finished run to `target`, in the format that its ending stands for.
@@ -53,13 +59,16 @@ def export_model(
     `.onnx` and `.pt2` hold a program that takes encoded `inputs` (batch, …) of any batch size and gives
     `probabilities` and `logits`; it is compared with the network before the file is there. `.safetensors`
     holds the weights, and a .json file beside it says how to rebuild the network. Class names, thresholds,
-    prior shift and encoder go along as metadata.
+    prior shift and encoder go along as metadata. A frozen backbone for images goes into the program where its
+    operators allow; for texts the program takes the features, and `note` says so.
 
     Args:
         run: The run's folder, or that of a study, whose chosen run is taken.
         target: The file to write.
         study_run: Which run of a study to take, in place of the chosen one.
-        model: The import path `package.module:factory` of a network of your own.
+        model: The import path `package.module:factory` of a network of your own; or `hf:FOLDER`, where the
+            run's backbone is now.
+        encoder: The import path `module:function` of an encoder of your own.
         force: Whether to write over files that are there.
     """
     target = Path(target)
@@ -71,11 +80,14 @@ def export_model(
     chosen = choose_run(Path(run), study_run)
     # Exported programs name their prior shift beside them, and do not have it inside.
     whole = chosen.decision not in (None, "prior shift")
-    predictor = Predictor.load(run if whole else chosen.path, model=model)
+    predictor = Predictor.load(run if whole else chosen.path, model=model, encoder=encoder)
     try:
         if suffix == ".safetensors":
             return _write_safetensors(predictor, target, force=force)
-        return _write_program(predictor, target, _save_onnx if suffix == ".onnx" else _save_program)
+        save = _save_onnx if suffix == ".onnx" else _save_program
+        if predictor.description.encoder.get("kind") == "backbone":
+            return _write_with_backbone(predictor, target, save)
+        return _write_program(predictor, target, save)
     except OSError as error:
         raise UserError(f"{target} cannot be written: {error.strerror or error}") from error
 
@@ -96,9 +108,27 @@ _Save = Callable[[torch.export.ExportedProgram, dict[str, Any], Path], Callable[
 _DYNAMIC_BATCH = {"inputs": {0: torch.export.Dim("batch")}}
 
 
-def _write_program(predictor: Predictor, target: Path, save: _Save) -> Exported:
-    classifier: Classifier = predictor.classifier.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's types lack memory_format alone
-    shape = predictor.description.shape
+def _write_with_backbone(predictor: Predictor, target: Path, save: _Save) -> Exported:
+    """The frozen backbone together with the network on its features where that works, else the latter."""
+    encoder = predictor.encoder
+    assert isinstance(encoder, BackboneEncoder)
+    whole = whole_classifier(encoder, predictor.classifier)
+    if whole is not None:
+        with contextlib.suppress(UserError):  # an operator that the format lacks
+            exported = _write_program(predictor, target, save, *whole)
+            return replace(exported, note=features_note(encoder, whole=True))
+    return replace(_write_program(predictor, target, save), note=features_note(encoder, whole=False))
+
+
+def _write_program(
+    predictor: Predictor,
+    target: Path,
+    save: _Save,
+    network: nn.Module | None = None,
+    shape: tuple[int, ...] | None = None,
+) -> Exported:
+    classifier: nn.Module = (network or predictor.classifier).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's types lack memory_format alone
+    shape = shape or predictor.description.shape
     with atomic_path(target) as path:
         try:
             with _quiet(), torch.no_grad():
@@ -153,7 +183,7 @@ def _save_program(
 
 
 def _largest_difference(
-    classifier: Classifier, run: Callable[[Tensor], Tensor], shape: tuple[int, ...]
+    classifier: nn.Module, run: Callable[[Tensor], Tensor], shape: tuple[int, ...]
 ) -> float:
     generator = torch.Generator().manual_seed(0)
     differences = []

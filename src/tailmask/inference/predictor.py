@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from tailmask._util.messages import UserError, require
+from tailmask.backbones.backbone import is_backbone
 from tailmask.calibration import DecisionRule
+from tailmask.data.encoders.backbone_encoder import BackboneEncoder
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.image import ImageEncoder
 from tailmask.data.readers.image_list import is_list
@@ -47,6 +49,7 @@ class Predictor:
     decided_by: str = "default"  # "default" (one threshold), "tuned", or the text of a decision rule
     top: int = 1  # labels of each sample where there are no thresholds
     notes: tuple[str, ...] = ()  # what to know of the decisions
+    backbone: str | None = None  # where the backbone is, or whose code may be run, in the user's own words
 
     @classmethod
     def load(
@@ -58,6 +61,7 @@ class Predictor:
         prior_shift: bool = False,
         study_run: str | None = None,
         model: str | None = None,
+        encoder: str | None = None,
         device: torch.device | str = "cpu",
     ) -> Predictor:
         """Load the model in a run folder, in a study, or in a safetensors file that was exported from one.
@@ -76,7 +80,9 @@ class Predictor:
             prior_shift: Whether to turn probabilities back to the data's own prior. Tuned thresholds move
                 along, so that the labels stay what they were tuned to be.
             study_run: Which run of a study to take, in place of the chosen one.
-            model: The import path `package.module:factory` of a network of your own.
+            model: The import path `package.module:factory` of a network of your own; or `hf:FOLDER`, where
+                the run's backbone is now.
+            encoder: The import path `module:function` of an encoder of your own.
             device: Where to compute.
         """
         require("safetensors", extra="cli")
@@ -87,6 +93,9 @@ class Predictor:
         rule = None if decide is None else DecisionRule.parse(decide)
         chosen = choose_run(Path(run), study_run)
         run = chosen.path
+        backbone = encoder
+        if model is not None and is_backbone(model):
+            model, backbone = None, model
         network, description = load_model(_model_file(run), model=model)
         if thresholds is None and rule is None and not prior_shift:
             thresholds, rule, prior_shift = _of_study(chosen.decision, description)
@@ -94,15 +103,25 @@ class Predictor:
         classifier = _classifier(network, description, shift, device)
         place = torch.device(device)
         if rule is not None and rule.top is not None:
-            return cls(classifier, description, None, place, str(rule), rule.top)
+            return cls(classifier, description, None, place, str(rule), rule.top, backbone=backbone)
         if rule is not None:
             fitted, notes = refit(
                 rule, run, num_classes=len(description.classes), single_label=description.single_label
             )
-            return cls(classifier, description, _moved(fitted, shift), place, str(rule), notes=notes)
+            return cls(
+                classifier,
+                description,
+                _moved(fitted, shift),
+                place,
+                str(rule),
+                notes=notes,
+                backbone=backbone,
+            )
         is_tuned = thresholds in (None, "tuned") and description.thresholds is not None
         fixed = _thresholds(description, thresholds, shift, run)
-        return cls(classifier, description, fixed, place, "tuned" if is_tuned else "default")
+        return cls(
+            classifier, description, fixed, place, "tuned" if is_tuned else "default", backbone=backbone
+        )
 
     @property
     def is_tuned(self) -> bool:
@@ -118,6 +137,12 @@ class Predictor:
     def encoder(self) -> Encoder:
         """What turns raw files into inputs, as it was fitted on the training data."""
         encoder = Encoder.from_json(self.description.encoder)
+        if isinstance(encoder, BackboneEncoder):
+            encoder = encoder.allowed(self.backbone)
+        elif self.backbone is not None:
+            raise UserError(
+                f"this model was not trained on features of a pretrained model: leave out {self.backbone}"
+            )
         if encoder.shape != self.description.shape:  # the model's, which its weights have borne out
             raise UserError(
                 f"the encoder gives inputs of shape {encoder.shape}, not {self.description.shape}"
@@ -164,7 +189,11 @@ class Predictor:
             raise UserError(f"there is no file {path} to predict for")
         if images is None:
             return encoder.batches(path, batch_size or self.batch_size)
-        if not isinstance(encoder, ImageEncoder) or not is_list(path):
+        if (
+            not isinstance(encoder, ImageEncoder | BackboneEncoder)
+            or not encoder.reads_images
+            or not is_list(path)
+        ):
             raise UserError(
                 f"{path} is no list of images, which --images would be the folder of: leave it out"
             )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from tailmask._util.messages import UserError, require
 from tailmask.data.encoders.encoder import Encoder
-from tailmask.data.encoders.image import ImageEncoder
 from tailmask.data.readers.image_list import listed_images
 from tailmask.data.readers.npz import Npz
 from tailmask.data.readers.table.csv_text import SEPARATORS, table_suffix
@@ -37,7 +36,7 @@ def identifiers(
     """
     if column is not None:
         return column, _column(path, encoder, batch_size, column)
-    if isinstance(encoder, ImageEncoder) and path.suffix.lower() != ".npz":
+    if encoder.reads_images and path.suffix.lower() != ".npz":
         return "path", _paths(path, batch_size, images)
     return "row", None
 

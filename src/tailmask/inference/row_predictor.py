@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from tailmask._util.messages import UserError
+from tailmask.backbones.backbone import is_backbone
 from tailmask.calibration import DecisionRule
+from tailmask.data.backbone_format import BackboneFormat
 from tailmask.data.rows import Rows
 from tailmask.inference.predictor import Predictor
 from tailmask.inference.refitted_thresholds import refit
@@ -47,12 +49,21 @@ class RowPredictor:
         *,
         thresholds: Literal["tuned"] | float | None = None,
         decide: DecisionRule | str | None = None,
+        backbone: str | None = None,
     ) -> RowPredictor:
         """The model in a folder; `thresholds` and `decide` as for `Predictor.load`.
 
         A rule needs the out-of-fold outputs of a run, in whose folder the model's folder is.
+        `backbone` is where the pretrained model is now, `hf:FOLDER`, or the encoder of the user's own that
+        may be run.
         """
         model = TrainedModel.load(Path(folder))
+        if isinstance(model.row_format, BackboneFormat):
+            model = replace(model, row_format=model.row_format.allowed(backbone))
+        elif backbone is not None:
+            raise UserError(
+                f"{folder} was not trained on features of a pretrained model: leave out {backbone}"
+            )
         if thresholds is not None and decide is not None:
             raise UserError("--thresholds and --decide exclude each other: leave one of them out")
         if decide is not None:
@@ -92,12 +103,21 @@ class RowPredictor:
         """Whether the tables that it reads have a line with names."""
         return bool(getattr(self.model.row_format, "header", True))
 
+    @property
+    def reads_images(self) -> bool:
+        """Whether samples are images, so that a folder or a list of files can be read."""
+        return isinstance(self.model.row_format, BackboneFormat) and self.model.row_format.reads_images
+
     def batches(self, path: Path | str, *, images: Path | str | None = None) -> Iterator[Rows]:
         """The rows of a file, read piece by piece."""
-        if images is not None:
+        row_format = self.model.row_format
+        if images is not None and not self.reads_images:
             raise UserError("the model was trained on a table, so there are no images: leave out --images")
         if not Path(path).exists():
             raise UserError(f"there is no file {path} to predict for")
+        if isinstance(row_format, BackboneFormat):
+            folder = None if images is None else Path(images)
+            return row_format.pieces(Path(path), self.batch_size, images=folder)
         return self.model.row_format.pieces(Path(path), self.batch_size)
 
     def outputs(self, rows: Rows) -> tuple[Tensor, Tensor]:
@@ -127,6 +147,7 @@ def load_predictor(
     prior_shift: bool = False,
     study_run: str | None = None,
     model: str | None = None,
+    encoder: str | None = None,
     device: torch.device | str = "cpu",
 ) -> Predictor | RowPredictor:
     """The predictor of whatever was trained: a run, a study, a folder of `tailmask fit`, or an exported file.
@@ -147,6 +168,7 @@ def load_predictor(
             prior_shift=prior_shift,
             study_run=study_run,
             model=model,
+            encoder=encoder,
             device=device,
         )
     if (path / "run.json").is_file() and not Run(path).is_complete:
@@ -157,7 +179,9 @@ def load_predictor(
         )
     if thresholds is None and decide is None:
         thresholds, decide = _of_study(decision, Run(path))
-    return RowPredictor.load(folder, thresholds=thresholds, decide=decide)
+    if encoder is None and model is not None and is_backbone(model):
+        encoder = model
+    return RowPredictor.load(folder, thresholds=thresholds, decide=decide, backbone=encoder)
 
 
 def _rule_of_fit(path: Path) -> str | None:

@@ -20,7 +20,7 @@ from tailmask.models.resnet50 import ResNet50
 from tailmask.models.small import cnn, mlp
 from tailmask.models.trial_run import check_outputs, reason
 
-__all__ = ["MODELS", "build_model", "is_own_model"]
+__all__ = ["BACKBONE", "MODELS", "build_model", "is_own_model"]
 
 
 def _resnet12(channels: int, classes: int, widening: int = 1) -> nn.Module:
@@ -47,6 +47,9 @@ _HALVINGS = {"cnn": 2, "resnet12-fewshot": 4, "resnet12-fewshot-wide": 4}
 
 MODELS = (*_IMAGE_MODELS, "mlp", "linear")
 
+# The model of the data's options, `--model hf:NAME --finetune`, trained as a whole.
+BACKBONE = "backbone"
+
 
 def build_model(
     name: str,
@@ -59,6 +62,9 @@ def build_model(
     normalized: bool = False,
     input_dropout: float = 0.0,
     members: int = 1,
+    freeze: float = 0.0,
+    fixed_norm: bool = False,
+    **pretrained: Any,
 ) -> nn.Module:
     """Network that turns inputs (B, *shape) into logits (B, num_classes).
 
@@ -73,6 +79,10 @@ def build_model(
         normalized: Replace the last layer by one with cosines as outputs, for LDAM.
         input_dropout: Share of the inputs that `mlp` and `linear` drop in training.
         members: Number of networks that `mlp` and `linear` train at once; see `MemberNetworks`.
+        freeze: Share of the depth of `backbone`, from the inputs on, that is not trained.
+        fixed_norm: Whether batch normalisation stays in evaluation mode.
+        **pretrained: Of `backbone`: its name `backbone` or its `config`, and its `pooling`; see
+            `tailmask.models.pretrained.build_pretrained`.
 
     >>> build_model("resnet12", shape=(1, 32, 32), num_classes=10)(torch.zeros(2, 1, 32, 32)).shape
     torch.Size([2, 10])
@@ -92,8 +102,17 @@ def build_model(
     for share in (dropout, input_dropout):
         if not 0 <= share < 1:
             raise UserError(f"model.dropout and model.input_dropout must be from 0 to below 1, got {share}")
-    options = {"dropout": dropout, "input_dropout": input_dropout}
-    network = _build(name, tuple(shape), num_classes, hidden=hidden, **options)
+    if name == BACKBONE:
+        from tailmask.models.pretrained import build_pretrained
+
+        network: nn.Module = build_pretrained(
+            shape=shape, num_classes=num_classes, freeze=freeze, **pretrained
+        )
+    elif freeze:
+        raise UserError(f"model.freeze is for pretrained models (--finetune), not for {name!r}")
+    else:
+        options = {"dropout": dropout, "input_dropout": input_dropout}
+        network = _build(name, tuple(shape), num_classes, hidden=hidden, **options)
     if isinstance(bias, Tensor) and not normalized:
         start_bias(network, bias)
     elif bias == "uniform" and not normalized:
@@ -102,6 +121,10 @@ def build_model(
         network = normalize_head(network, num_classes=num_classes)
     if is_own_model(name):
         check_outputs(network, shape, num_classes, name=name)
+    if fixed_norm:
+        from tailmask.models.pretrained import set_fixed_norm
+
+        set_fixed_norm(network)
     return network
 
 

@@ -8,7 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["NormalizedLinear", "last_bias", "last_linear", "normalize_head", "start_bias", "start_uniform"]
+__all__ = [
+    "NormalizedLinear",
+    "last_bias",
+    "last_linear",
+    "last_parameters",
+    "normalize_head",
+    "start_bias",
+    "start_uniform",
+]
 
 
 class NormalizedLinear(nn.Module):
@@ -87,6 +95,16 @@ def start_bias(network: nn.Module, values: Tensor) -> None:
         raise ValueError("the network's last nn.Linear has no bias to start: set model.bias to 'default'")
     with torch.no_grad():
         linear.bias.copy_(values)
+
+
+def last_parameters(network: nn.Module) -> list[nn.Parameter]:
+    """The weights and the bias of the network's last linear layer; none where it has no such layer.
+
+    >>> [parameter.shape for parameter in last_parameters(nn.Sequential(nn.Linear(4, 3), nn.ReLU()))]
+    [torch.Size([3, 4]), torch.Size([3])]
+    """
+    linear = [module for module in network.modules() if isinstance(module, nn.Linear | NormalizedLinear)]
+    return list(linear[-1].parameters()) if linear else []
 
 
 def last_bias(network: nn.Module) -> nn.Parameter | None:

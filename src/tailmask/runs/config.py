@@ -21,7 +21,16 @@ AskedPrecision = Literal["32", "bf16", "auto"]  # auto is bf16 where the machine
 
 
 # Fields that earlier versions lacked; at these values runs are what they were, and so are their digests.
-_LATER_FIELDS = (("model", "input_dropout", 0.0), ("model", "members", 1), ("schedule", "course", "steps"))
+_LATER_FIELDS = (
+    ("model", "input_dropout", 0.0),
+    ("model", "members", 1),
+    ("model", "freeze", 0.0),
+    ("model", "fixed_norm", False),
+    ("optimizer", "body_lr", 0.0),
+    ("optimizer", "clip", 0.0),
+    ("schedule", "course", "steps"),
+    ("schedule", "accumulate", 1),
+)
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,11 @@ class ModelRecipe:
     bias: Literal["default", "uniform", "prior"] = "default"
     input_dropout: float = 0.0
     members: int = 1
+    freeze: float = 0.0  # of `backbone`: share of its depth, from the inputs on, that is not trained
+    fixed_norm: bool = False  # batch normalisation stays in evaluation mode
 
     def __post_init__(self) -> None:
+        _require(0 <= self.freeze <= 1, f"model.freeze must be from 0 to 1, got {self.freeze}")
         _require(all(width > 0 for width in self.hidden), "model.hidden must be widths of 1 or more")
         for name in ("dropout", "input_dropout"):
             share = getattr(self, name)
@@ -56,15 +59,23 @@ class ModelRecipe:
 
 @dataclass(frozen=True)
 class OptimizerRecipe:
-    """The optimiser; `decay_last_bias = false` keeps weight decay off the last layer's bias."""
+    """The optimiser; `decay_last_bias = false` keeps weight decay off the last layer's bias.
+
+    `body_lr` is the learning rate of everything but the last linear layer; 0 means `lr`. `clip` is the
+    largest norm of a step's gradient, 0 for any.
+    """
 
     lr: float
     name: Literal["sgd", "adam", "adamw"] = "sgd"
     momentum: float = 0.9
     weight_decay: float = 0.0
     decay_last_bias: bool = True
+    body_lr: float = 0.0
+    clip: float = 0.0
 
     def __post_init__(self) -> None:
+        _require(self.body_lr >= 0, f"optimizer.body_lr must be 0 or more, got {self.body_lr}")
+        _require(self.clip >= 0, f"optimizer.clip must be 0 or more, got {self.clip}")
         _require(self.lr > 0, f"optimizer.lr must be above 0, got {self.lr}")
         _require(0 <= self.momentum < 1, f"optimizer.momentum must be from 0 to below 1, got {self.momentum}")
         _require(self.weight_decay >= 0, f"optimizer.weight_decay must be 0 or more, got {self.weight_decay}")
@@ -77,7 +88,8 @@ class ScheduleRecipe:
     From epoch `milestones[i]` on the learning rate is `factors[i]` times its base. Epochs count from 0 and
     may be broken, as in a recipe that a budget has shortened. With `course = "one-cycle"` (Smith and Topin
     2019) it rises from 1/25 of its base in the first 30 % of training and then falls to zero, both along a
-    cosine.
+    cosine. With `course = "cosine"` it falls to zero along a cosine behind the warm-up. The gradients of
+    `accumulate` batches make one step.
 
     >>> schedule = ScheduleRecipe(4, 8, warmup=1.0, milestones=(2.0, 3.5), factors=(0.1, 0.01))
     >>> [schedule.factor(epoch, step=0.25) for epoch in (0.0, 0.75, 1.0, 1.75, 2.0, 3.5)]
@@ -85,6 +97,9 @@ class ScheduleRecipe:
     >>> cycle = ScheduleRecipe(10, 8, course="one-cycle")
     >>> [round(cycle.factor(epoch, step=0.5), 2) for epoch in (0, 1.5, 3, 6.5, 9.5)]
     [0.04, 0.52, 1.0, 0.5, 0.01]
+    >>> cosine = ScheduleRecipe(10, 8, warmup=2.0, course="cosine")
+    >>> [round(cosine.factor(epoch, step=0.5), 2) for epoch in (0, 1.5, 2, 6, 9.5)]
+    [0.25, 1.0, 1.0, 0.5, 0.01]
     """
 
     epochs: int
@@ -92,14 +107,21 @@ class ScheduleRecipe:
     warmup: float = 0.0
     milestones: tuple[float, ...] = ()
     factors: tuple[float, ...] = ()
-    course: Literal["steps", "one-cycle"] = "steps"
+    course: Literal["steps", "one-cycle", "cosine"] = "steps"
+    accumulate: int = 1
 
     def __post_init__(self) -> None:
         _require(
-            self.course == "steps" or not (self.warmup or self.milestones),
+            self.course != "one-cycle" or not (self.warmup or self.milestones),
             "schedule.course = 'one-cycle' has no warm-up and no milestones: set schedule.warmup=0, "
             "schedule.milestones=[] and schedule.factors=[]",
         )
+        _require(
+            self.course != "cosine" or not self.milestones,
+            "schedule.course = 'cosine' has no milestones: set schedule.milestones=[] and "
+            "schedule.factors=[]",
+        )
+        _require(self.accumulate >= 1, f"schedule.accumulate must be 1 or more, got {self.accumulate}")
         _require(self.epochs >= 1, f"schedule.epochs must be 1 or more, got {self.epochs}")
         _require(self.batch_size >= 1, f"schedule.batch_size must be 1 or more, got {self.batch_size}")
         _require(self.warmup >= 0, f"schedule.warmup must be 0 or more, got {self.warmup}")
@@ -118,6 +140,9 @@ class ScheduleRecipe:
             return _one_cycle(epoch / self.epochs)
         if epoch < self.warmup:
             return min(1.0, (epoch + step) / self.warmup)
+        if self.course == "cosine":
+            share = (epoch - self.warmup) / max(self.epochs - self.warmup, step)
+            return (1 + math.cos(math.pi * share)) / 2
         passed = sum(epoch >= milestone for milestone in self.milestones)
         return self.factors[passed - 1] if passed else 1.0
 

@@ -17,13 +17,14 @@ from tailmask.data.facts import DataFacts
 from tailmask.data.options import PLACES
 from tailmask.masking.schedule import Schedule
 from tailmask.methods import Method, parse
+from tailmask.models import is_own_model
 from tailmask.runs.config import AskedPrecision, Precision, RunConfig
 from tailmask.runs.recipe import Recipe, load_recipe, recipe_names
 
 __all__ = ["ResolvedSetting", "Setting", "configure", "default_recipe", "without_places"]
 
 # Places of the public sets, which nobody needs to know: their names are enough.
-_ROOTS = ("data_dir", "download")
+_ROOTS = ("data_dir", "download", "feature_dir")
 
 # Tables with fewer rows for training and validation are cross-fitted unless somebody says otherwise.
 FEW_ROWS, DEFAULT_FOLDS = 20_000, 5
@@ -74,7 +75,7 @@ class Setting:
 
     def check(self, methods: Iterable[str] = ()) -> None:
         """Raise a `UserError` for whatever is wrong without a look at the data: names, fields, options."""
-        recipe = load_recipe(self.recipe or default_recipe(self.data)).with_fields(self.fields)
+        recipe = load_recipe(self.recipe or self._default_recipe(())).with_fields(self.fields)
         for method in methods:
             parse(method).with_defaults(recipe.method)
 
@@ -104,10 +105,11 @@ class Setting:
         they are not given and the recipe depends on them: without a recipe of their own, images are trained
         otherwise than tables, and the rarest classes are a share of all.
         """
-        if facts is None and self.recipe is None and self.data not in recipe_names():  # it depends on them
+        is_open = self.data not in recipe_names() or self.options.features_of is not None
+        if facts is None and self.recipe is None and is_open:  # it depends on them
             facts = DataFacts.of(load(self.data, self.options))
         shape = () if facts is None else facts.shape
-        recipe = load_recipe(self.recipe or default_recipe(self.data, shape)).with_fields(self.fields)
+        recipe = load_recipe(self.recipe or self._default_recipe(shape)).with_fields(self.fields)
         length = recipe.schedule.epochs
         epochs = self.epochs or max(1, round(length * self.budget))
         recipe = dataclasses.replace(recipe, schedule=recipe.schedule.stretched(epochs))
@@ -120,6 +122,18 @@ class Setting:
         if self.precision == "auto":
             asked = dataclasses.replace(self, precision="bf16" if has_fast_bf16() else "32")
         return ResolvedSetting(asked, recipe, length, folds=_folds(self.folds, recipe, facts))
+
+    def _default_recipe(self, shape: Sequence[int]) -> str:
+        """The recipe for the data, and for a network that may be pretrained one that does not ruin it."""
+        if self.options.features_of is not None:
+            return "finetune" if self.options.finetune else default_recipe("features.npz", shape)
+        own = any(
+            is_own_model(field.partition("=")[2])
+            for field in self.fields
+            if field.partition("=")[0].strip() == "model.name"
+        )
+        recipe = default_recipe(self.data, shape)
+        return "finetune" if own and recipe == "images" else recipe
 
     @property
     def choices(self) -> dict[str, Any]:
@@ -137,7 +151,10 @@ class Setting:
         {'test_file': 'b.csv'}
         """
         chosen = {name: value for name, value in self.choices.items() if name not in _ROOTS}
-        names = {name: v.name if isinstance(v, Path) else v for name, v in chosen.items()}
+        names = {
+            name: Path(v).name if isinstance(v, Path) or name == "backbone" else v
+            for name, v in chosen.items()
+        }
         return self.identity() | {"options": names}
 
     @property

@@ -153,5 +153,8 @@ def _train(
 
 def is_table_run(config: RunConfig, dataset: Dataset, *, world_size: int) -> bool:
     """Whether the small loop trains a run: rows of numbers, one device, and a network for tables."""
-    is_plain = world_size == 1 and not config.compiled and config.recipe.model.name in ("mlp", "linear")
+    optimizer, schedule = config.recipe.optimizer, config.recipe.schedule
+    is_plain = (
+        world_size == 1 and not config.compiled and config.recipe.model.name in ("mlp", "linear")
+    ) and (not optimizer.body_lr and not optimizer.clip and schedule.accumulate == 1)
     return is_plain and not any(isinstance(split.inputs, BatchSource) for split in dataset.splits.values())

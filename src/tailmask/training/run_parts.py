@@ -13,7 +13,8 @@ from tailmask._util.seeds import derive
 from tailmask.data.dataset import Dataset
 from tailmask.masking import RatioUpdate
 from tailmask.methods import Objective, build_objective
-from tailmask.models import build_model
+from tailmask.models import BACKBONE, build_model
+from tailmask.models.pretrained import PretrainedNetwork
 from tailmask.models.trial_run import needs_two_rows
 from tailmask.runs.config import RunConfig
 from tailmask.runs.recipe import EvaluationRecipe, Recipe
@@ -114,12 +115,20 @@ def build_parts(config: RunConfig, dataset: Dataset, *, world_size: int = 1) -> 
         model["input_dropout"] = recipe.model.input_dropout
     if recipe.model.members > 1:
         model["members"] = recipe.model.members
+    start: dict[str, Any] = {}
+    if recipe.model.name == BACKBONE:
+        model["pooling"] = config.options.pooling
+        start |= {"backbone": config.options.backbone, "freeze": recipe.model.freeze}
+    if recipe.model.fixed_norm:
+        start["fixed_norm"] = True
     bias: str | Tensor = recipe.model.bias
     if bias == "prior":
         negatives, positives = dataset.train.counts().clamp(min=0.5)
         bias = (positives / negatives).log()  # (C,)
     torch.manual_seed(derive(config.seed, "weights"))
-    network = build_model(shape=dataset.shape, num_classes=len(dataset.classes), bias=bias, **model)
+    network = build_model(shape=dataset.shape, num_classes=len(dataset.classes), bias=bias, **model, **start)
+    if isinstance(network, PretrainedNetwork):  # what builds it again without the folder of its weights
+        model["config"] = network.config_json()
     _check_batches(network, dataset, batch_size=recipe.schedule.batch_size, world_size=world_size)
     network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's types lack memory_format alone
     return Parts(network, objective, dataset, recipe, config.seed, model)

@@ -17,6 +17,7 @@ __all__ = ["Encoder"]
 
 _KINDS = {
     "arrays": "tailmask.data.encoders.array:ArrayEncoder",
+    "backbone": "tailmask.data.encoders.backbone_encoder:BackboneEncoder",
     "images": "tailmask.data.encoders.image:ImageEncoder",
     "table": "tailmask.data.encoders.standard_table:StandardTableEncoder",
     "table-2": "tailmask.data.encoders.table:TableEncoder",
@@ -27,6 +28,11 @@ class Encoder(ABC):
     """Turns raw input into what a model takes, in the way that was fitted on the training split."""
 
     kind: ClassVar[str]
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether samples are images, so that a folder or a list of files can be read."""
+        return False
 
     @property
     @abstractmethod

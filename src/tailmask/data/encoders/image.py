@@ -35,6 +35,7 @@ class ImageEncoder(Encoder):
     key: str = "X"  # what the images are called in an .npz file
 
     kind = "images"
+    reads_images = True
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -59,10 +60,11 @@ class ImageEncoder(Encoder):
 
         What a list names is relative to the folder `images`, by default its own.
         """
-        for pixels in self._pixels(path, batch_size, images):
+        for pixels in self.pixels(path, batch_size, images):
             yield normalize_images(pixels, self.mean, self.std)
 
-    def _pixels(self, path: Path, batch_size: int, images: Path | None) -> Iterator[Tensor]:
+    def pixels(self, path: Path, batch_size: int, images: Path | None = None) -> Iterator[Tensor]:
+        """The same images in uint8, not normalised."""
         if path.suffix.lower() == ".npz":
             file = Npz(path)
             file.require(self.key, AS_IN_TRAINING)

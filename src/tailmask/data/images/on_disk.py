@@ -22,7 +22,7 @@ from tailmask._util.messages import UserError, require
 from tailmask.data.images.bit_depth import to_eight_bits
 from tailmask.data.images.in_memory import normalize_images
 
-__all__ = ["FORMATS", "SUFFIXES", "ImageFiles", "check_paths", "decode", "opened", "packed"]
+__all__ = ["FORMATS", "SUFFIXES", "ImageFiles", "check_paths", "decode", "opened", "packed", "read_upright"]
 
 _NOT_DECODED = (OSError, SyntaxError, ValueError, EOFError, struct.error, MemoryError, ArithmeticError)
 
@@ -128,6 +128,17 @@ def decode(
         box = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
         image = image.convert(mode).resize((width, height), pillow.Resampling.BILINEAR, box=box)
         return np.asarray(image, dtype=np.uint8).reshape(height, width, channels)
+
+
+def read_upright(path: Path) -> Any:
+    """A whole image file as a Pillow image, RGB with 8 bits, turned as its EXIF data say."""
+    pillow = require("PIL.Image", extra="cli")
+    with opened(path) as image:
+        orientation = _orientation(image)
+        image = to_eight_bits(image, path)
+        if orientation != 1:
+            image = image.transpose(pillow.Transpose[_TURNS[orientation]])
+        return image.convert("RGB")
 
 
 def _orientation(image: Any) -> int:

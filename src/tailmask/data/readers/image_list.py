@@ -50,6 +50,7 @@ class FileRows:
     names: tuple[str, ...]
     min_area: float | None
     flip: bool
+    scaled: bool = True  # to one size; a pretrained model scales them itself
 
     def __len__(self) -> int:
         return len(self.names)
@@ -91,7 +92,7 @@ class FileRows:
 
     def notes(self, encoder: ImageEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
         """The size that images are scaled to, and whether the first one is all but black."""
-        notes = [f"images are scaled to {encoder.height}×{encoder.width} pixels"]
+        notes = [f"images are scaled to {encoder.height}×{encoder.width} pixels"] if self.scaled else []
         # Of one that does not decode, the first batch tells.
         with contextlib.suppress(UserError), opened(self.folder / self.names[0]) as image:
             notes += filter(None, [range_note(image)])
@@ -103,7 +104,8 @@ def file_rows(path: Path, names: Sequence[str], options: DataOptions) -> FileRow
     folder = options.images or path.parent
     check_paths(folder, names, path)
     augment = options.augment or "crop"
-    return FileRows(folder, tuple(names), 0.5 if "crop" in augment else None, "flip" in augment)
+    min_area, scaled = 0.5 if "crop" in augment else None, options.features_of is None
+    return FileRows(folder, tuple(names), min_area, "flip" in augment, scaled)
 
 
 def read_list(path: Path, options: DataOptions) -> tuple[FileRows, Labels]:

@@ -88,9 +88,9 @@ def source_record(path: Path, parts: dict[str, Part], options: DataOptions) -> d
 def _digests(part: Part) -> dict[str, str]:
     """The digest of a file and, where it lists images, that of the images."""
     from tailmask.data.readers.image_list import FileRows
-    from tailmask.data.readers.table.table_dataset import TableRows
+    from tailmask.data.readers.table.table_dataset import TableRows, TextRows
 
-    if isinstance(part.rows, TableRows) and not part.path.suffix:  # a frame, not a file
+    if isinstance(part.rows, TableRows | TextRows) and not part.path.suffix:  # a frame, not a file
         return {"sha256": part.rows.digest()}
     digests = {"sha256": file_digest(part.path)}
     return digests | ({"images": part.rows.digest()} if isinstance(part.rows, FileRows) else {})

@@ -24,12 +24,15 @@ __all__ = ["MOST_LABELS", "dense_targets", "raw_data"]
 MOST_LABELS = 10**8
 
 
-def raw_data(parts: Mapping[str, Part]) -> RawData | None:
-    """The raw rows of the parts; None for images, and where dense targets would be huge."""
+def raw_data(parts: Mapping[str, Part], *, without_features: bool = False) -> RawData | None:
+    """The raw rows of the parts; None for images, and where dense targets would be huge.
+
+    `without_features` are rows whose features a pretrained model is yet to make.
+    """
     rows = [part.rows for part in parts.values()]
     labels = sum(len(part.index) * len(part.labels.classes) for part in parts.values())
     row_format = _array_format(rows) or _table_format(rows)
-    if row_format is None or labels > MOST_LABELS:
+    if labels > MOST_LABELS or (row_format is None and not without_features):
         return None
     development = _development(parts)
     return RawData(
@@ -106,8 +109,10 @@ def _table_format(rows: Sequence[object]) -> TableFormat | None:
     )
 
 
-def _features(part: Part, row_format: TableFormat | ArrayFormat) -> Features:
+def _features(part: Part, row_format: TableFormat | ArrayFormat | None) -> Features:
     rows = part.rows
+    if row_format is None:
+        return np.empty((len(part.index), 0), dtype=np.float32)
     if isinstance(row_format, TableFormat) and isinstance(rows, TableRows):
         return row_format.rows(rows.frame.select(row_format.names)[part.index]).features
     assert isinstance(rows, ArrayRows)

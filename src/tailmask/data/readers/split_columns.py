@@ -17,7 +17,7 @@ from tailmask.data.readers.npz import Npz
 from tailmask.data.readers.parts import Part
 from tailmask.data.readers.table.frames import is_table, read_frame
 from tailmask.data.readers.table.numerals import as_numbers, bare_cells
-from tailmask.data.readers.table.table_dataset import TableRows
+from tailmask.data.readers.table.table_dataset import TableRows, TextRows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,10 +73,10 @@ def _column(part: Part, name: str, options: DataOptions) -> pl.Series:
     """One column of a part's file, or one array of it."""
     polars, path = require("polars", extra="tables"), part.path
     series: pl.Series
-    if isinstance(part.rows, TableRows) or is_table(path):
+    if isinstance(part.rows, TableRows | TextRows) or is_table(path):
         frame = (
             part.rows.frame
-            if isinstance(part.rows, TableRows)
+            if isinstance(part.rows, TableRows | TextRows)
             else read_frame(path, header=not options.no_header, types={name: polars.String})
         )
         if name not in frame.columns:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tailmask._util.messages import UserError, listing
 from tailmask.data.copies import are_coarse, copy_groups, joined_groups, num_copies
-from tailmask.data.dataset import Dataset, Split
+from tailmask.data.dataset import Dataset, Inputs, Split
 from tailmask.data.options import DataOptions
 from tailmask.data.readers.parts import Part, ReadRows, source_record
 from tailmask.data.readers.raw_parts import raw_data
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tailmask.data.readers.table.column_summary import ColumnUse
 
-__all__ = ["VALIDATION_SHARE", "load_file", "load_frame"]
+__all__ = ["VALIDATION_SHARE", "load_file", "load_frame", "read_whole"]
 
 KINDS = (*TABLES, ".npz", ".arff", ".json", ".txt")
 TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
@@ -91,8 +91,16 @@ def _dataset(train: Part, options: DataOptions, *, test_file: Path | None = None
         ),
         unit=options.group,
         row_numbers={name: part.index + 1 for name, part in parts.items()},
-        raw=raw_data(parts),
+        raw=raw_data(parts, without_features=options.features_of is not None),
     )
+
+
+def read_whole(path: Path, options: DataOptions) -> tuple[Part, Inputs]:
+    """All rows of a user's file in their order, with their inputs before a pretrained model."""
+    if not path.exists():
+        raise UserError(f"there is no file {path}")
+    part = _read_part(path, options)
+    return part, part.rows.encode(part.rows.fit(part.index, options), part.index)
 
 
 def _column_uses(rows: ReadRows, encoder: Any) -> tuple[ColumnUse, ...]:
@@ -116,9 +124,10 @@ def _read(path: Path, options: DataOptions, like: ReadRows | None) -> tuple[Read
     if re.search("[\udc80-\udcff]", str(path)):  # what Python makes of bytes that are no UTF-8
         raise UserError(f"the name of {path} is not written in UTF-8: rename it")
     if is_table(path):
-        from tailmask.data.readers.table.table_dataset import TableRows, read_table
+        from tailmask.data.readers.table.table_dataset import TableRows, TextRows, read_table
 
-        return read_table(path, options, types=like.types if isinstance(like, TableRows) else None)
+        types = like.types if isinstance(like, TableRows | TextRows) else None
+        return read_table(path, options, types=types)
     if suffix == ".npz":
         from tailmask.data.readers.npz_dataset import read_npz
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tailmask._util.messages import UserError, is_out_of_memory
 from tailmask.models import is_own_model
-from tailmask.models.last_layer import last_bias
+from tailmask.models.last_layer import last_bias, last_parameters
 from tailmask.models.trial_run import needs_two_rows, reason
 from tailmask.runs.history import epoch_record
 from tailmask.runs.recipe import OptimizerRecipe
@@ -79,7 +79,7 @@ class TrainingModule(pl.LightningModule):
         step = 1 / self.trainer.num_training_batches
         factor = self.recipe.schedule.factor(self.current_epoch + batch_idx * step, step)
         for group in self.trainer.optimizers[0].param_groups:
-            group["lr"] = self.recipe.optimizer.lr * factor
+            group["lr"] = group["base_lr"] * factor
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Loss of a batch."""
@@ -94,6 +94,11 @@ class TrainingModule(pl.LightningModule):
             loss = loss * self._share(targets, scale)
         self._refuse(self._watch.add(loss, logits=logits, inputs=inputs, num_rows=len(targets), scale=scale))
         return loss if logits.ndim == 2 else loss * len(logits)
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Clip the gradient; Lightning refuses to where the optimiser is fused."""
+        if self.recipe.optimizer.clip:
+            torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.optimizer.clip)
 
     def _share(self, targets: Tensor, scale: float) -> Tensor | float:
         """The factor that makes the ranks' losses average to the batch's, by what each was divided by."""
@@ -126,7 +131,7 @@ class TrainingModule(pl.LightningModule):
         """Evaluate on the validation split, move the ratios, and record the epoch."""
         self._refuse(self._watch.look())
         validation = self.parts.validate(shard=self.shard, device=self.device)
-        lr = self.trainer.optimizers[0].param_groups[0]["lr"]
+        lr = self.trainer.optimizers[0].param_groups[-1]["lr"]  # the last layer's
         update = self.parts.end_epoch(self.current_epoch, lr=lr)
         total = torch.tensor(self._watch.total, device=self.device)
         num_samples = len(self.objective.order(self.current_epoch))
@@ -152,15 +157,28 @@ class TrainingModule(pl.LightningModule):
 
 
 def build_optimizer(network: nn.Module, recipe: OptimizerRecipe) -> torch.optim.Optimizer:
-    """The recipe's optimiser over the network's parameters."""
+    """The recipe's optimiser over the network's parameters that are trained."""
     last = None if recipe.decay_last_bias else last_bias(network)
-    groups: list[dict[str, Any]] = [
-        {"params": [parameter for parameter in network.parameters() if parameter is not last]}
-    ]
-    if last is not None:
-        groups.append({"params": [last], "weight_decay": 0.0})
+    groups: list[dict[str, Any]] = []
+    for parameters, base in _by_rate(network, recipe):
+        others = [parameter for parameter in parameters if parameter is not last]
+        groups += [{"params": others, "base_lr": base}] if others else []
+        if last is not None and len(others) < len(parameters):
+            groups.append({"params": [last], "weight_decay": 0.0, "base_lr": base})
     lr, decay = recipe.lr, recipe.weight_decay
     if recipe.name == "sgd":
         return torch.optim.SGD(groups, lr, momentum=recipe.momentum, weight_decay=decay, fused=True)
     kind = torch.optim.Adam if recipe.name == "adam" else torch.optim.AdamW
     return kind(groups, lr, betas=(recipe.momentum, 0.999), weight_decay=decay, fused=True)
+
+
+def _by_rate(network: nn.Module, recipe: OptimizerRecipe) -> list[tuple[list[nn.Parameter], float]]:
+    """The parameters that are trained, with their learning rate: the body's, and the last linear layer's."""
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    if not trained:
+        raise UserError("no weight of the network is trained: all of them are frozen")
+    if not recipe.body_lr:
+        return [(trained, recipe.lr)]
+    head = {id(parameter) for parameter in last_parameters(network)}
+    body = [parameter for parameter in trained if id(parameter) not in head]
+    return [(body, recipe.body_lr), ([p for p in trained if id(p) in head], recipe.lr)]

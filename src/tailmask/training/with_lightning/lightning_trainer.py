@@ -42,6 +42,7 @@ def build_trainer(
         strategy="ddp" if placement.world_size > 1 else "auto",
         precision="bf16-mixed" if config.precision == "bf16" else "32-true",
         max_epochs=config.recipe.schedule.epochs,
+        accumulate_grad_batches=config.recipe.schedule.accumulate,
         callbacks=callbacks,
         plugins=[AtomicCheckpointIO(), _cluster(placement)],
         logger=_logger(recorder.folder) if tensorboard else False,

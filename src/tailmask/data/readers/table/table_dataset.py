@@ -34,12 +34,13 @@ from tailmask.data.readers.table.label_columns import (
 from tailmask.data.readers.table.numerals import bare_cells, with_numbers
 from tailmask.data.readers.table.suspicious_columns import IMAGES, column_notes, holds_images
 from tailmask.data.readers.table.tags import read_tags, tag_notes
+from tailmask.data.readers.table.text_rows import TextRows, select_texts
 
 if TYPE_CHECKING:
     import polars as pl
     from scipy.sparse import csr_array
 
-__all__ = ["TableRows", "read_table", "table_rows"]
+__all__ = ["TableRows", "TextRows", "read_table", "table_rows"]
 
 AnyTableEncoder: TypeAlias = TableEncoder | StandardTableEncoder
 
@@ -169,7 +170,7 @@ class TableRows:
 
 def read_table(
     path: Path, options: DataOptions, *, types: dict[str, Any] | None = None
-) -> tuple[TableRows | FileRows, Labels]:
+) -> tuple[TableRows | FileRows | TextRows, Labels]:
     """Features and labels of a table; with a column `path` and no choice of features, images and labels."""
     if options.labels is not None and options.label_column is not None:
         raise UserError(
@@ -188,7 +189,7 @@ def read_table(
 
 def table_rows(
     frame: pl.DataFrame, path: Path, options: DataOptions, *, types: dict[str, Any] | None = None
-) -> tuple[TableRows | FileRows, Labels]:
+) -> tuple[TableRows | FileRows | TextRows, Labels]:
     """What `read_table` returns, of a table that was read from a file, or that has the name `path`."""
     required = types is None  # a second file need not have what is passed over
     dropped = matching_columns(options.drop, frame.columns, path, required=required)
@@ -202,6 +203,9 @@ def table_rows(
             note = f"images are learned from, and no other column: {listing(others)} is passed over"
             labels = replace(labels, notes=(*labels.notes, note))
         return file_rows(path, frame[images].cast(str).fill_null("").to_list(), options), labels
+    if options.features_of is not None:
+        rows = select_texts(frame, others, path, options, columns=None if types is None else tuple(types))
+        return rows, replace(labels, notes=(*labels.notes, *rows.passed_over(others)))
     text = matching_columns(options.text, others, path)
     features = others if options.features is None else matching_columns(options.features, others, path)
     features = [name for name in features if name not in text]

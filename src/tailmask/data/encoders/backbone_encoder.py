@@ -1,0 +1,70 @@
+"""Features of a pretrained model as inputs: each less its mean over its deviation in training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tailmask.data.backbone_format import BackboneFormat
+from tailmask.data.encoders.array import ArrayEncoder
+from tailmask.data.encoders.encoder import Encoder
+
+__all__ = ["BackboneEncoder"]
+
+
+@dataclass(frozen=True, eq=False)
+class BackboneEncoder(Encoder):
+    """From texts or images to the standardised features of a frozen model."""
+
+    format: BackboneFormat
+    scale: ArrayEncoder
+
+    kind = "backbone"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One number a feature."""
+        return self.scale.shape
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether samples are images."""
+        return self.format.reads_images
+
+    @property
+    def header(self) -> bool:
+        """Whether a table has a line with names."""
+        return self.format.header
+
+    def to_json(self) -> dict[str, Any]:
+        """The format, and the scales of the features."""
+        return {"kind": self.kind, "format": self.format.to_json(), "scale": self.scale.to_json()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> BackboneEncoder:
+        """What `to_json` described; `Encoder.from_json` calls this for the kind `backbone`."""
+        own, scale = BackboneFormat.from_json(value["format"]), ArrayEncoder.from_json(value["scale"])
+        if scale.num_features != own.num_features:
+            raise ValueError(f"there must be {own.num_features} scales, got {scale.num_features}")
+        return cls(own, scale)
+
+    def allowed(self, name: str | None) -> BackboneEncoder:
+        """The encoder with its model where `name` says that it is, or with the user's word for its code."""
+        return replace(self, format=self.format.allowed(name))
+
+    def scaled(self, features: NDArray[np.float32]) -> Tensor:
+        """Inputs (N, D) of features."""
+        inputs = self.scale.encode(features)
+        assert isinstance(inputs, Tensor)
+        return inputs
+
+    def batches(self, path: Path, batch_size: int, *, images: Path | None = None) -> Iterator[Tensor]:
+        """Inputs (B, D) of a table with texts, or of images as `ImageEncoder` reads them."""
+        for rows in self.format.pieces(path, batch_size, images=images):
+            yield self.scaled(rows.features)

@@ -1,0 +1,96 @@
+"""Tables whose texts go through a pretrained model: one text per row, and no other column."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailmask._util.messages import UserError, listing, require
+from tailmask.data.backbone_format import TextEncoder, Texts, joined_texts
+from tailmask.data.copies import frame_keys
+from tailmask.data.options import DataOptions
+from tailmask.data.readers.table.column_types import as_text
+from tailmask.data.readers.table.frames import matching_columns
+from tailmask.data.readers.table.label_columns import Labels
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["TextRows", "select_texts"]
+
+
+@dataclass(frozen=True)
+class TextRows:
+    """The columns of a table that are texts; the text of a row is all of them, line by line."""
+
+    frame: pl.DataFrame
+    columns: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def keys(self, like: object = None) -> NDArray[np.uint64]:
+        """One value a row, the same for rows with the same texts."""
+        return frame_keys(self.frame, list(self.columns))
+
+    def fit(self, index: NDArray[np.int64], options: DataOptions) -> TextEncoder:
+        """Which columns the texts are in."""
+        return TextEncoder(self.columns, header=not options.no_header)
+
+    def encode(self, encoder: TextEncoder, index: NDArray[np.int64], *, training: bool = False) -> Texts:
+        """The texts of the rows in `index`."""
+        return Texts(tuple(joined_texts(self.frame[index], encoder.columns)))
+
+    def notes(self, encoder: TextEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
+        """Nothing to say."""
+        return []
+
+    def passed_over(self, columns: list[str]) -> list[str]:
+        """A note on the columns that are not learned from."""
+        others = [name for name in columns if name not in self.columns]
+        if not others:
+            return []
+        return [
+            f"the texts in {listing(self.columns)} are learned from, and no other column: {listing(others)} "
+            "is passed over"
+        ]
+
+    @property
+    def types(self) -> dict[str, Any]:
+        """The types of the columns, which other files must have too."""
+        return dict.fromkeys(self.columns, require("polars", extra="tables").String)
+
+    def digest(self) -> str:
+        """SHA-256 of the table."""
+        return hashlib.sha256(self.frame.write_ndjson().encode()).hexdigest()
+
+
+def select_texts(
+    frame: pl.DataFrame,
+    others: list[str],
+    path: Path,
+    options: DataOptions,
+    *,
+    columns: tuple[str, ...] | None = None,
+) -> TextRows:
+    """The texts of a table: `columns`, else those that `--text` names, else the only column of words."""
+    if columns is None:
+        columns = tuple(matching_columns(options.text, others, path)) or _only_text(frame, others, path)
+    absent = [name for name in columns if name not in frame.columns]
+    if absent:
+        raise UserError(f"{path} lacks the columns {listing(absent)}, which the training file has")
+    return TextRows(frame.with_columns(as_text(frame[name], path) for name in columns), columns)
+
+
+def _only_text(frame: pl.DataFrame, others: list[str], path: Path) -> tuple[str, ...]:
+    polars = require("polars", extra="tables")
+    found = [name for name in others if frame.schema[name] == polars.String]
+    if len(found) == 1:
+        return (found[0],)
+    what = f"has {len(found)} columns of words ({listing(found)})" if found else "has no column of words"
+    raise UserError(f"{path} {what}: name the column with the texts for the pretrained model with --text")

@@ -1,0 +1,130 @@
+"""A pretrained model for images with a new last layer, as a network that is trained as a whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from tailmask._util.messages import UserError, is_out_of_memory
+from tailmask.backbones.backbone import Pooling
+from tailmask.backbones.hub_folder import find_folder
+from tailmask.backbones.hugging_face import load_network, network_from_config
+from tailmask.backbones.pooling import pool_image
+from tailmask.models.trial_run import reason
+
+__all__ = ["PretrainedNetwork", "build_pretrained", "set_fixed_norm"]
+
+
+class PretrainedNetwork(nn.Module):
+    """The features of a model of Hugging Face for images, and a linear layer on them.
+
+    Args:
+        body: The model, which takes `pixel_values`.
+        width: Number of its features.
+        num_classes: Number of classes.
+        pooling: How its outputs become features; see `tailmask.backbones.pooling`.
+    """
+
+    def __init__(self, body: nn.Module, width: int, num_classes: int, pooling: Pooling | None) -> None:
+        super().__init__()
+        self.body = body
+        self.pooling = pooling
+        self.head = nn.Linear(width, num_classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits (B, C) of normalised images (B, 3, height, width)."""
+        logits: Tensor = self.head(self.features(inputs))
+        return logits
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """Features (B, D)."""
+        return pool_image(self.body(pixel_values=inputs), self.body.config, self.pooling)
+
+    def config_json(self) -> dict[str, Any]:
+        """The configuration of the body, from which `build_pretrained` builds it without a folder."""
+        config: Any = self.body.config
+        values: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
+        return values
+
+
+def build_pretrained(
+    *,
+    shape: Sequence[int],
+    num_classes: int,
+    backbone: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    pooling: Pooling | None = None,
+    freeze: float = 0.0,
+) -> PretrainedNetwork:
+    """The network with the weights of `backbone`, or of `config` alone where trained weights follow.
+
+    `freeze` is the share of the depth, from the inputs on, that is not trained.
+    """
+    if backbone is not None:
+        if not backbone.startswith("hf:"):
+            raise UserError(f"only models hf:NAME_OR_FOLDER can be fine-tuned, got {backbone}")
+        body = load_network(find_folder(backbone.removeprefix("hf:")), "images", pooling).requires_grad_(True)
+    elif config is not None:
+        body = network_from_config(config)
+    else:
+        raise UserError(
+            "the model 'backbone' is a pretrained one: name it with --model hf:NAME_OR_FOLDER --finetune"
+        )
+    network = PretrainedNetwork(body, 1, num_classes, pooling)
+    example = torch.zeros(2, *shape, device=next(body.parameters()).device)
+    try:
+        with torch.no_grad():
+            network.head = nn.Linear(network.features(example).shape[1], num_classes)
+    except (ValueError, RuntimeError, TypeError) as error:  # a transformer has positions for one size
+        if isinstance(error, UserError) or is_out_of_memory(error):
+            raise
+        raise UserError(
+            f"the pretrained model cannot take inputs of shape {tuple(shape)}: {reason(error)}"
+        ) from error
+    if backbone is not None:
+        _freeze_unused(network, example)
+        _freeze_depth(body, freeze)
+    return network
+
+
+def set_fixed_norm(network: nn.Module) -> None:
+    """Keep batch normalisation in evaluation mode, whatever mode the network is set to.
+
+    >>> network = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    >>> set_fixed_norm(network)
+    >>> [module.training for module in network.train()]
+    [True, False]
+    """
+    for module in network.modules():
+        if isinstance(module, _BatchNorm):
+            module.eval()
+            module.train = lambda mode=True, own=module: own  # type: ignore[method-assign, misc]
+
+
+def _freeze_unused(network: PretrainedNetwork, example: Tensor) -> None:
+    """No gradients for weights that the logits do not depend on, which several processes would wait for."""
+    network(example).sum().backward()
+    for parameter in network.parameters():
+        parameter.requires_grad_(parameter.grad is not None)
+        parameter.grad = None
+
+
+def _freeze_depth(body: nn.Module, share: float) -> None:
+    """Freeze what comes before the first block that is trained, in the order of declaration."""
+    if not share:
+        return
+    lists = [list(module) for module in body.modules() if isinstance(module, nn.ModuleList)]
+    blocks = max(lists, key=len, default=[])  # the layers of a transformer, the stages of a ResNet
+    number = round(share * len(blocks))
+    first = next(blocks[number].parameters(), None) if number < len(blocks) else None
+    if first is None and share < 1:
+        raise UserError("the model has no blocks to freeze a share of: set model.freeze to 0 or 1")
+    for parameter in body.parameters():
+        if parameter is first:
+            return
+        parameter.requires_grad_(False)
