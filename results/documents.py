@@ -29,7 +29,10 @@ from tailmask.methods import RECOMMENDED
 
 PATHS = tuple(
     HERE.parent / name
-    for name in ("README.md", "docs/methods.md", "docs/thresholds.md", "docs/when-plm-helps.md")
+    for name in (
+        *("README.md", "docs/methods.md", "docs/thresholds.md"),
+        *("docs/evidence/tables.md", "docs/evidence/multimnist.md", "docs/evidence/cifar.md"),
+    )
 )
 
 # Label, measure, decision, and the decision of `bce` that it is held against
