@@ -29,7 +29,10 @@ from tailmask.methods import RECOMMENDED
 
 PATHS = tuple(
     HERE.parent / name
-    for name in ("README.md", "docs/methods.md", "docs/thresholds.md", "docs/when-plm-helps.md")
+    for name in (
+        *("README.md", "docs/methods.md", "docs/thresholds.md"),
+        *("docs/evidence/tables.md", "docs/evidence/multimnist.md", "docs/evidence/cifar.md"),
+    )
 )
 
 # Label, measure, decision, and the decision of `bce` that it is held against
@@ -79,6 +82,8 @@ def _block(word: str, found: dict[str, Comparison]) -> Iterator[str]:
     match word:
         case "in short":
             return _in_short(found)
+        case "learners":
+            return _learners()
         case "multimnist":
             return _multimnist()
         case "calibration":
@@ -115,6 +120,21 @@ def _in_short(found: dict[str, Comparison]) -> Iterator[str]:
     for label, key in (("MultiMNIST, 90 epochs; 3 rarest", "mean"), ("MultiMNIST in the paper", "paper")):
         texts = (_texts(cells_of.get(m, []), key) if d == PLAIN else [] for m, d in rows)
         yield table_line(label, *map(", ".join, texts))
+
+
+def _learners() -> Iterator[str]:
+    """F1 with tuned thresholds and mAP of each learner, a line for each set."""
+    rows = [("bce", PLAIN), *((m, TUNED) for m in ("bce", RECOMMENDED, "linear", "trees", "boost", "ensemble"))]
+    names = ["`bce` at 0.5", *(f"`{method}`" for method, _ in rows[1:])]
+    yield table_line("F1 / mAP in %, tuned thresholds", *names)
+    yield table_line("---", *("---" for _ in rows))
+    for name, comparison in comparisons(HERE / "learners").items():
+        seeds = max(len(method.seeds) for method in comparison.methods)
+        cells = (
+            f"{_mean(comparison, method, decision, 'f1')} / {_mean(comparison, method, PLAIN, 'ap')}"
+            for method, decision in rows
+        )
+        yield table_line(f"{name}, {seeds} seed{'s' if seeds > 1 else ''}", *cells)
 
 
 def _calibration(found: dict[str, Comparison]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import tailmask
 from tailmask.methods import cards, find_words
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -67,6 +69,16 @@ def test_cards_are_those_of_the_registry(name):
     assert text == cards.filled(text, add_missing=name == "methods.md"), (
         "run python -m tailmask.methods.cards"
     )
+
+
+def test_the_api_page_has_the_signatures_of_all_public_names(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    signatures = importlib.import_module("api_signatures")
+    text = signatures.PAGE.read_text(encoding="utf-8")
+    assert "- `focal_loss(logits: Tensor" in text
+    assert text == signatures.filled(text), "run python docs/api_signatures.py"
+    public = {f"tailmask.{name}" for name in dir(tailmask) if hasattr(getattr(tailmask, name), "__all__")}
+    assert public <= set(re.findall(r"<!-- names: (\S+) -->", text))
 
 
 def test_a_new_word_gets_a_section_of_its_own():

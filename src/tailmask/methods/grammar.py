@@ -27,7 +27,7 @@ __all__ = [
     "parse",
 ]
 
-# The form of PLM to begin with on new data: see docs/when-plm-helps.md for the measurements behind it.
+# The form of PLM to begin with on new data: see docs/evidence/tables.md for the measurements behind it.
 RECOMMENDED = "plm:adapt=prevalence"
 
 # What is compared where nothing is named: the baseline, the paper's method, and what we would take. Tables
