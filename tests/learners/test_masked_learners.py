@@ -160,7 +160,16 @@ def test_names_of_methods_give_masked_learners(tmp_path, method, expected):
     assert learner_of(config, ("a", "b"), single_label=False) == expected
 
 
-@pytest.mark.parametrize("method", ["plm:expected=true+linear", "plm:statistics=training+boost", "plm+trees"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "plm:expected=true+linear",
+        "plm:statistics=training+boost",
+        "plm:hold=3+linear",
+        "plm:damp=true+boost",
+        "plm+trees",
+    ],
+)
 def test_options_of_networks_are_refused(method):
     with pytest.raises(UserError):
         parse(method)

@@ -57,7 +57,9 @@ def methods(draw) -> Method:
     if learner is not None:
         kept = {} if masking is None or "plm" in learner.not_with else {"masking": draw(parts(masking))}
         if kept:  # options for networks alone
-            kept["masking"] = kept["masking"].with_options(expected=None, statistics=None)
+            kept["masking"] = kept["masking"].with_options(
+                **dict.fromkeys(["expected", "statistics", "hold", "damp"])
+            )
         return Method(loss=MethodPart(find_words()["bce"]), learner=draw(parts(learner)), **kept)
     names["loss"] = draw(
         st.sampled_from([word for word in LOSSES if not (masking and masking.name in word.not_with)])

@@ -31,8 +31,8 @@ class Masking:
     more for "prevalence", the more the fewer updates there are: in a network there are more of them, so its
     rates are lower.
 
-    >>> Masking().schedule, Masking(adapt="divergence").schedule
-    (Schedule(rate=0.5, warmup=0), Schedule(rate=0.1, warmup=0))
+    >>> Masking().schedule.rate, Masking(adapt="divergence").schedule.rate
+    (0.5, 0.1)
     """
 
     adapt: Literal["divergence", "prevalence"] = "prevalence"
@@ -98,8 +98,7 @@ class RatioTrack:
     @property
     def prior_shift(self) -> Tensor:
         """log(r / r̄) of each class (C,), which undoes the ratios where outputs follow them."""
-        negatives, positives = self.keep.log().unbind()
-        return negatives - positives
+        return ratios.prior_shift(self.keep)
 
     def label_weights(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """The weight of each label (N, C): its keep probability; 0 where it is unknown."""

@@ -45,8 +45,8 @@ def masked(
     adapt: Annotated[Literal["divergence", "prevalence"], Option()] = "divergence",
     warmup: Annotated[int | None, Option(minimum=0, default_goes_with="adapt")] = None,
     statistics: Annotated[Literal["training", "validation"] | None, Option(not_with=_NETWORKS)] = None,
-    hold: Annotated[float | None, Option(above=0)] = None,
-    damp: Annotated[bool, Option()] = False,
+    hold: Annotated[float | None, Option(above=0, not_with=_NETWORKS)] = None,
+    damp: Annotated[bool, Option(not_with=_NETWORKS)] = False,
 ) -> PartialLabelMasking:
     """Partial Label Masking (Duarte et al. 2021): leaves labels out of the loss at random.
 
