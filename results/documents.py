@@ -124,7 +124,10 @@ def _in_short(found: dict[str, Comparison]) -> Iterator[str]:
 
 def _learners() -> Iterator[str]:
     """F1 with tuned thresholds and mAP of each learner, a line for each set."""
-    rows = [("bce", PLAIN), *((m, TUNED) for m in ("bce", RECOMMENDED, "linear", "trees", "boost", "ensemble"))]
+    rows = [
+        ("bce", PLAIN),
+        *((m, TUNED) for m in ("bce", RECOMMENDED, "linear", "trees", "boost", "ensemble")),
+    ]
     names = ["`bce` at 0.5", *(f"`{method}`" for method, _ in rows[1:])]
     yield table_line("F1 / mAP in %, tuned thresholds", *names)
     yield table_line("---", *("---" for _ in rows))

@@ -42,7 +42,9 @@ def train_table(folder: Path, *, method: str = "plm:rate=0.3", **settings: Any) 
     data = write_table(folder / "data.csv", 300)
     options = DataOptions(labels="tag_*", features="colour,age")
     fields = settings.pop("fields", ["model.hidden=[8]", "optimizer.lr=0.05"])
-    config = configure(str(data), method, epochs=3, options=options, fields=fields, **settings)
+    config = configure(
+        str(data), method, epochs=3, recipe="tables", options=options, fields=fields, **settings
+    )
     return train(config, folder / "run").folder
 
 

@@ -12,7 +12,16 @@ from torch import Tensor
 from tailmask._util.label_values import check_probabilities, check_targets
 from tailmask.functional import histogram
 
-__all__ = ["fit_shared_threshold", "fit_thresholds"]
+__all__ = [
+    "BOUND",
+    "SHRINKAGE",
+    "best_on_grid",
+    "check_labels",
+    "counts_above",
+    "fit_shared_threshold",
+    "fit_thresholds",
+    "logit",
+]
 
 # Shared thresholds are looked for, and fitted ones are averaged, within these logits: probabilities of 6e-6
 # and its opposite. A class whose best threshold lies beyond is one whose positives were never recognised.

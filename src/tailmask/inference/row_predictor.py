@@ -22,7 +22,7 @@ from tailmask.inference.study_choice import choose_run
 from tailmask.learners.trained_model import TrainedModel, is_model
 from tailmask.runs.reader import Run
 
-__all__ = ["RowPredictor", "load_predictor"]
+__all__ = ["FIT_RECORD", "RowPredictor", "load_predictor"]
 
 LARGEST_BATCH = 4096
 

@@ -265,7 +265,7 @@ def configure(
     fields: Sequence[str] = (),
     precision: AskedPrecision = "32",
     compiled: bool = False,
-    folds: int | None = None,
+    folds: int | None = 1,
     facts: DataFacts | None = None,
 ) -> RunConfig:
     """The configuration of one run.

@@ -59,6 +59,11 @@ def train(
     `UserError` before anything is written; an interrupt raises `KeyboardInterrupt` and leaves a run that the
     same call goes on with.
     """
+    if not config.is_plain:
+        raise ValueError(
+            f"train makes one network on one split, but {config.name} has {config.folds} folds or another "
+            "learner: use tailmask.learners.make_run"
+        )
     folder, execution = Path(folder), execution or Execution()
     placement = Placement.from_environment()
     if execution.devices > 1 and placement.world_size == 1:

@@ -20,7 +20,7 @@ from tailmask.training.batches import Shard
 from tailmask.training.run_parts import Parts
 from tailmask.training.split_outputs import all_targets, predict
 
-__all__ = ["write_results"]
+__all__ = ["MOST_CONFUSED_CLASSES", "write_results"]
 
 # A table of which class is taken for which has the square of this many numbers.
 MOST_CONFUSED_CLASSES = 200

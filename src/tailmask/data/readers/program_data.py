@@ -29,7 +29,7 @@ def is_frame(data: Any) -> bool:
 def joined_frame(features: Any, labels: Any) -> tuple[Any, list[str]]:
     """One polars frame of the features and a frame of labels, and the names of the labels.
 
-    >>> polars = require("polars", extra="tables")
+    >>> import polars
     >>> joined_frame(polars.DataFrame({"x": [1]}), polars.DataFrame({"tag": [0]}))[1]
     ['tag']
     """
