@@ -1,12 +1,12 @@
 """The paper's equations, one pure function each; torch only.
 
 Partial Label Masking trains each class at its own ratio of positive to negative labels and adapts that
-ratio once an epoch. The functions stand in the order in which the method uses them:
+ratio once per epoch. The functions are in the order in which the method uses them:
 
 ======================  =======================================================
 `class_ratio`           r_c = n_c⁺ / n_c⁻                          (notation)
 `keep_probability`      probability that a label stays in the loss  (Eq. 3)
-`label_keep`            that of each label of a batch               (Eq. 3)
+`label_keep`            keep probability of each label of a batch   (Eq. 3)
 `draw`                  the mask g, drawn from those probabilities  (Eq. 3)
 `histogram`             the binned sets Ŝ⁺ and Ŝ⁻                   (Eq. 4, appendix)
 `divergence`            D⁺ and D⁻, KL(P̂ ‖ P)                        (Eq. 5)
@@ -15,10 +15,10 @@ ratio once an epoch. The functions stand in the order in which the method uses t
 `next_ratio`            r̄ ← r̄ · exp(λ D_c)                          (Eq. 7)
 ======================  =======================================================
 
-`prevalence_gap` is this project's alternative to `divergence_gap`, with a fixed point.
+`prevalence_gap` is this project's alternative to `divergence_gap`; it has a fixed point.
 
-Wherever a tensor has both labels, axis 0 is the label: `counts[1]` are the positives. C is the number of
-classes, N of samples, tau of bins.
+In a tensor with both labels, axis 0 is the label: `counts[1]` are the positives. C is the number of classes,
+N the number of samples, tau the number of bins.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ __all__ = [
     "prevalence_gap",
 ]
 
-# Ratios stay within exp(±30): far beyond any data set, and no float32 product of two overflows.
+# Ratios stay within exp(±30): far beyond any data set, and the product of two never overflows in float32.
 MIN_RATIO, MAX_RATIO = math.exp(-30.0), math.exp(30.0)
 
-# The true distributions are one-hot, so the divergence is infinite unless their zeros are lifted.
+# The true distributions are one-hot, so the divergence is infinite unless their zeros are replaced.
 EPSILON = 1e-7
 
 
 def class_ratio(positives: Tensor, negatives: Tensor) -> Tensor:
     """Ratio of positive to negative samples of each class, r_c = n⁺ / n⁻ (notation).
 
-    A class without positives or without negatives gets the nearest ratio that is finite and not zero; one
+    A class without positives gets the smallest allowed ratio, one without negatives the largest. A class
     without either gets 1.
 
     >>> class_ratio(torch.tensor([10, 1]), torch.tensor([40, 49]))
@@ -66,9 +66,9 @@ def class_ratio(positives: Tensor, negatives: Tensor) -> Tensor:
 def keep_probability(class_ratio: Tensor, target_ratio: Tensor) -> Tensor:
     """Probability that a label of each kind stays in the loss (Eq. 3), shape (2, C).
 
-    Where the data hold too many positives for the target ratio, positives are kept with probability
-    r̄ / r; where they hold too few, negatives are kept with r / r̄. The other side is always kept, so what is
-    trained on has the ratio r̄.
+    If the data have too many positives for the target ratio, positives are kept with probability r̄ / r. If
+    they have too few, negatives are kept with probability r / r̄. The other side is always kept, so the kept
+    labels have the ratio r̄.
 
     >>> keep_probability(torch.tensor([2.0, 0.1, 0.5]), torch.tensor([1.0, 0.2, 0.5]))
     tensor([[1.0000, 0.5000, 1.0000],
@@ -80,7 +80,7 @@ def keep_probability(class_ratio: Tensor, target_ratio: Tensor) -> Tensor:
 
 
 def label_keep(keep: Tensor, targets: Tensor) -> Tensor:
-    """Probability that each label stays in the loss: that of its class and its side of 0.5 (Eq. 3).
+    """Probability that each label stays in the loss, by its class and its side of 0.5 (Eq. 3).
 
     >>> label_keep(torch.tensor([[1.0, 0.5], [0.2, 1.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
     tensor([[0.2000, 0.5000],
@@ -90,10 +90,9 @@ def label_keep(keep: Tensor, targets: Tensor) -> Tensor:
 
 
 def draw(keep: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Mask g of zeros and ones: each entry is one with the probability that `keep` gives it (Eq. 3).
+    """Mask g of zeros and ones: each entry is one with its probability in `keep` (Eq. 3).
 
-    The mask has the dtype and the device of `keep`, to be multiplied with a loss. A generator may be on
-    another device.
+    The mask has the dtype and the device of `keep`. The generator may be on another device.
 
     >>> draw(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
     tensor([[1., 0.],
@@ -108,10 +107,10 @@ def histogram(
 ) -> Tensor:
     """Counts of the output probabilities in `num_bins` bins, by label and class (Eq. 4 and appendix).
 
-    `counts[1, c]` bins the outputs for class c where it is present (the set Ŝ⁺ of the paper), `counts[0, c]`
-    where it is absent. Soft targets count by their side of 0.5. `known`, a boolean tensor of the targets'
-    shape, leaves out the labels where it is False, whatever probability and target stand there; None counts
-    all of them. Histograms of two batches add up to the histogram of both.
+    `counts[1, c]` counts the outputs for class c in samples with the class (the set Ŝ⁺ of the paper),
+    `counts[0, c]` in samples without it. Soft targets count by their side of 0.5. `known` is a boolean tensor
+    of the targets' shape; labels with False are left out, whatever their probability and target. None counts
+    all labels. The sum of two batches' histograms is the histogram of both.
 
     The paper's toy example:
 
@@ -137,14 +136,14 @@ def divergence(counts: Tensor, *, eps: float = EPSILON) -> Tensor:
     """Divergence of the outputs from the truth, D = KL(P̂ ‖ P), by label and class (Eq. 5), shape (2, C).
 
     The true distribution P is one-hot: all positives in the last bin, all negatives in the first. Its zeros
-    are lifted to `eps`. The divergence of a label that was never seen is NaN.
+    are replaced by `eps`. The divergence is NaN for a label that was never seen.
 
     >>> counts = torch.tensor([[[9, 1]], [[5, 5]]])  # 9 of 10 negatives and 5 of 10 positives are right
     >>> divergence(counts)
     tensor([[1.2867],
             [7.3659]])
     """
-    # In float32 by name: a quotient of integers has torch's default dtype.
+    # An explicit float32: a quotient of integers would have torch's default dtype.
     predicted = counts.to(torch.float32) / counts.sum(dim=-1, keepdim=True)  # P̂, (2, C, tau)
     right = torch.stack([predicted[0, :, 0], predicted[1, :, -1]])  # the mass where P is one, (2, C)
     negative_entropy = torch.xlogy(predicted, predicted).sum(dim=-1)
@@ -152,10 +151,10 @@ def divergence(counts: Tensor, *, eps: float = EPSILON) -> Tensor:
 
 
 def normalize(divergence: Tensor) -> Tensor:
-    """Divergences as z-scores over the classes, D̃ = (D − μ) / σ, for each label apart (Eq. 6).
+    """Divergences as z-scores over the classes, D̃ = (D − μ) / σ, separately for each label (Eq. 6).
 
-    σ is the population's deviation; where it is zero, so is D̃. Classes whose divergence is NaN for either
-    label are left out of μ and σ, and stay NaN.
+    σ is the population standard deviation; if it is zero, D̃ is zero. Classes with a NaN for either label are
+    left out of μ and σ, and stay NaN.
 
     >>> normalize(torch.tensor([[0.0, 2.0, 1.0], [1.0, 1.0, torch.nan]]))
     tensor([[-1.,  1., nan],
@@ -166,14 +165,14 @@ def normalize(divergence: Tensor) -> Tensor:
     filled = divergence.where(complete, 0.0)
     centred = divergence - filled.sum(dim=-1, keepdim=True) / number  # (2, C)
     deviation = (centred.where(complete, 0.0).square().sum(dim=-1, keepdim=True) / number).sqrt()
-    # Equal divergences leave rounding errors of the mean, which must not become z-scores of one.
+    # If all divergences are equal, rounding errors of the mean must not become z-scores of one.
     scale = filled.abs().amax(dim=-1, keepdim=True)
     scores = centred / deviation
     return scores.where(deviation > 1e-6 * scale, 0.0).where(complete, torch.nan)
 
 
 def divergence_gap(counts: Tensor) -> Tensor:
-    """How far each class is under-predicted, D_c = D̃⁺ − D̃⁻, from Eq. 5 and 6 (Algorithm 1), shape (C,).
+    """Gap of each class, D_c = D̃⁺ − D̃⁻, from Eq. 5 and 6 (Algorithm 1), shape (C,).
 
     Positive for a class that the network under-predicts compared with the others, negative for one that it
     over-predicts, zero for a class that was not seen with both labels.
@@ -187,22 +186,23 @@ def divergence_gap(counts: Tensor) -> Tensor:
 
 
 def prevalence_gap(counts: Tensor, *, shrinkage: float = 5.0) -> Tensor:
-    """Log share of true positives less the log share of predicted ones, shape (C,), within ±1.
+    """Log share of true positives minus the log share of predicted ones, shape (C,), within ±1.
 
-    An alternative to `divergence_gap` that does come to rest: it is zero where classes are predicted (with a
-    probability of 0.5 or more) just as often as they are present. Meant for held-out data, since on memorised
-    training data the two shares agree whatever the network has learned.
+    An alternative to `divergence_gap` that converges: it is zero if each class is predicted (with a
+    probability of 0.5 or more) as often as it is present. It is meant for held-out data, because on memorised
+    training data the two shares always agree.
 
-    A rare class has few positives there, or none. So each class's own gap, with shares smoothed as
-    (n + ½) / (N + 1), is averaged with a mean of all classes' gaps, by the weights m and `shrinkage`, where
-    m samples have the class or are predicted to, whichever are more: a class that shows nothing of itself
-    moves as the others do. In that mean a class weighs m / (m + `shrinkage`). `shrinkage=0` leaves each class
-    to itself: one that is neither present nor predicted stays, one that is predicted in vain goes down.
+    A rare class has few positives in held-out data, or none. So the class's own gap, with shares smoothed as
+    (n + ½) / (N + 1), is averaged with the mean gap of all classes. The own gap has the weight m, the larger
+    of its true and its predicted positives; the mean has the weight `shrinkage`. So a class without evidence
+    moves like the others. In the mean, a class has the weight m / (m + `shrinkage`). With `shrinkage=0` each
+    class counts alone: a class that is neither present nor predicted keeps its ratio, and a class with only
+    false positives gets a lower ratio.
 
     >>> counts = torch.tensor([[[90, 0], [50, 40], [99, 0]], [[8, 2], [0, 10], [1, 0]]])
     >>> prevalence_gap(counts, shrinkage=0.0)  # present and predicted: 10 and 2, 10 and 50, 1 and 0 of 100
     tensor([ 1., -1.,  1.])
-    >>> prevalence_gap(counts)  # the last is hardly known, and follows the mean
+    >>> prevalence_gap(counts)  # the last class has little evidence and follows the mean
     tensor([ 0.6522, -0.9130,  0.1304])
     """
     num_bins = counts.shape[-1]

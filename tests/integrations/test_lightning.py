@@ -148,7 +148,7 @@ def test_bad_labels_in_training_are_reported_whatever_moves_the_ratios(package, 
     module.training_step = lambda batch, batch_idx: step((batch[0], 255 * batch[1]), batch_idx)
     callback = PLMCallback(statistics=statistics)
     trainer = make_trainer(package, tmp_path, callbacks=[callback], check_val_every_n_epoch=checks)
-    with pytest.raises(ValueError, match="targets were neither 0, 1"):
+    with pytest.raises(ValueError, match="targets must be from 0 to 1"):
         trainer.fit(module, *loaders(validation=True))
 
 
@@ -156,7 +156,7 @@ def test_validation_without_the_criterion_is_an_error(package, tmp_path):
     module = make_module(package)
     module.validation_step = lambda batch, batch_idx: None
     trainer = make_trainer(package, tmp_path, callbacks=[PLMCallback(statistics="validation")])
-    with pytest.raises(ValueError, match="found nothing recorded"):
+    with pytest.raises(ValueError, match=r"step\(\) .* got none"):
         trainer.fit(module, *loaders(validation=True))
 
 

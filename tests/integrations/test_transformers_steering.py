@@ -69,7 +69,7 @@ def test_bad_labels_in_training_are_reported_whatever_moves_the_ratios(tmp_path,
         tmp_path, criterion, (inputs, 255 * labels), statistics=statistics, eval_strategy="epoch"
     )
     trainer.eval_dataset = held_out()
-    with pytest.raises(ValueError, match=f"{int(labels.sum())} targets were neither 0, 1"):
+    with pytest.raises(ValueError, match=f"got {int(labels.sum())} others"):
         trainer.train()
 
 
@@ -115,7 +115,7 @@ def test_a_run_that_evaluation_steers_resumes_to_the_same_ratios(tmp_path):
 
 
 def test_statistics_has_two_choices():
-    with pytest.raises(ValueError, match="statistics is not 'validating'"):
+    with pytest.raises(ValueError, match=r"statistics .* 'validating'"):
         PLMTrainerCallback(make_criterion(), statistics="validating")
 
 

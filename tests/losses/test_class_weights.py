@@ -91,7 +91,7 @@ def test_a_prior_shift_with_weighted_positives_is_no_probability(loss: type[torc
     counts, pos_weight = torch.tensor([[8, 9], [2, 1]]), torch.tensor([4.0, 9.0])
     PartialLabelMasking(counts, loss=loss(reduction="none")).prior_shift()  # which does not warn
     weighted = PartialLabelMasking(counts, loss=loss(pos_weight=pos_weight, reduction="none"))
-    with pytest.warns(UserWarning, match="no probabilities"):
+    with pytest.warns(UserWarning, match="not probabilities"):
         weighted.prior_shift()
 
 
@@ -150,7 +150,7 @@ def test_bad_weights() -> None:
         BinaryCrossEntropy(weight=torch.ones(2, 2))
     with pytest.raises(ValueError, match="weight must be finite numbers of 0 or more, got nan, -2"):
         BinaryCrossEntropy(weight=[1.0, float("nan"), -2.0])
-    with pytest.raises(ValueError, match="weight has 2 classes, the targets have 3"):
+    with pytest.raises(ValueError, match=r"weight .* 3 classes .* got 2"):
         BinaryCrossEntropy(weight=[1.0, 1.0])(torch.zeros(1, 3), torch.zeros(1, 3))
 
 
@@ -180,5 +180,5 @@ def test_weights_of_what_is_no_number() -> None:
 
 
 def test_positives_and_negatives_are_of_the_same_classes() -> None:
-    with pytest.raises(ValueError, match="positives are of 2 classes, negatives of 1"):
+    with pytest.raises(ValueError, match=r"positives and negatives .* got 2 and 1"):
         positive_weights([1, 2], [3])

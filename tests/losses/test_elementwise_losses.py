@@ -60,7 +60,7 @@ def test_weights_of_positives_out_of_range(pos_weight: object) -> None:
 
 
 def test_weights_of_positives_of_another_number_of_classes() -> None:
-    with pytest.raises(ValueError, match="pos_weight has 2 classes, the targets have 3"):
+    with pytest.raises(ValueError, match=r"pos_weight .* 3 classes .* got 2"):
         BinaryCrossEntropy(pos_weight=[0.5, 0.5])(torch.zeros(1, 3), torch.zeros(1, 3))
 
 
@@ -110,5 +110,5 @@ def test_focal_options_out_of_range(options: dict[str, object]) -> None:
 
 
 def test_alpha_of_another_number_of_classes() -> None:
-    with pytest.raises(ValueError, match="alpha has 2 classes, the targets have 3"):
+    with pytest.raises(ValueError, match=r"alpha .* 3 classes .* got 2"):
         FocalLoss(alpha=[0.5, 0.5])(torch.zeros(1, 3), torch.zeros(1, 3))

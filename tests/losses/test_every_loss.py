@@ -250,7 +250,7 @@ def test_bad_input(name: str) -> None:
         loss(torch.zeros(3, 4), torch.zeros(3, 5))
     with pytest.raises(ValueError, match="did you mean 'mean'"):
         ELEMENTWISE[name](reduction="meen")
-    with pytest.raises(ValueError, match="reduction is not None: did you mean 'none'"):
+    with pytest.raises(ValueError, match=r"reduction .* None: did you mean 'none'"):
         ELEMENTWISE[name](reduction=None)
 
 

@@ -89,7 +89,7 @@ class TestForward:
         loss.backward()
         assert loss.isfinite()
         assert logits.grad[0, 0] == 0
-        with pytest.raises(ValueError, match="1 targets were neither 0, 1 or between nor unknown"):
+        with pytest.raises(ValueError, match=r"unknown .* got 1 others"):
             criterion.step()
 
     @pytest.mark.parametrize("dtype", [torch.int64, torch.int16])
@@ -102,12 +102,12 @@ class TestForward:
         torch.testing.assert_close(loss.detach(), expected)
         assert (logits.grad[[0, 2, 3]] == 0).all()
         assert criterion.counts.sum() == 3
-        with pytest.raises(ValueError, match=r"2 targets were neither .* nor class indices in range"):
+        with pytest.raises(ValueError, match=r"class indices in range, got 2 others"):
             criterion.step()
 
     def test_an_unsigned_index_of_255_is_not_unknown(self, criterion):
         criterion(torch.zeros(2, 3, requires_grad=True), torch.tensor([1, 255], dtype=torch.uint8))
-        with pytest.raises(ValueError, match="1 targets were neither"):
+        with pytest.raises(ValueError, match="got 1 others"):
             criterion.step()
 
     def test_validate_says_it_at_once(self):
@@ -115,9 +115,9 @@ class TestForward:
         before = snapshot(criterion)
         with pytest.raises(ValueError, match="12 logits were NaN"):
             criterion(torch.full((4, 3), torch.nan, requires_grad=True), TARGETS)
-        with pytest.raises(ValueError, match="12 targets were neither"):
+        with pytest.raises(ValueError, match="got 12 others"):
             criterion(torch.zeros(4, 3, requires_grad=True), TARGETS + 7)
-        with pytest.raises(ValueError, match="1 targets were neither"):
+        with pytest.raises(ValueError, match="got 1 others"):
             criterion(torch.zeros(2, 3, requires_grad=True), torch.tensor([0, -100]))
         assert_unchanged(criterion, before)
 
@@ -128,9 +128,7 @@ class TestForward:
 class TestStep:
     def test_nothing_recorded(self, criterion):
         before = snapshot(criterion)
-        with pytest.raises(
-            ValueError, match=r"step\(\) found nothing recorded: call the criterion in training"
-        ):
+        with pytest.raises(ValueError, match=r"step\(\) .* got none: call the criterion in training"):
             criterion.step()
         assert_unchanged(criterion, before)
 
@@ -141,9 +139,7 @@ class TestStep:
         )
         criterion(torch.zeros(4, 3, requires_grad=True), TARGETS)
         before = snapshot(criterion)
-        with pytest.raises(
-            ValueError, match=r"adapt must give finite gaps, got (nan|inf) for class dog, owl"
-        ):
+        with pytest.raises(ValueError, match=r"finite gaps, got (nan|inf) for class dog, owl"):
             criterion.step()
         assert_unchanged(criterion, before)
 
@@ -159,7 +155,7 @@ class TestStep:
         criterion = PartialLabelMasking.from_targets(TARGETS, adapt=lambda counts: counts.sum())
         criterion(torch.zeros(4, 3, requires_grad=True), TARGETS)
         before = snapshot(criterion)
-        with pytest.raises(ValueError, match=r"one gap a class, shape \(3,\), got \(\)"):
+        with pytest.raises(ValueError, match=r"adapt .* shape \(3,\), got \(\)"):
             criterion.step()
         assert_unchanged(criterion, before)
 
@@ -168,17 +164,17 @@ class TestState:
     def test_of_another_class_count(self, criterion):
         other = PartialLabelMasking.from_counts([1, 1], [1, 1])
         before = snapshot(criterion)
-        with pytest.raises(ValueError, match="must be of 3 classes and 10 bins"):
+        with pytest.raises(ValueError, match="3 classes and 10 bins"):
             criterion.load_state_dict(other.state_dict())
         assert_unchanged(criterion, before)
 
     def test_of_other_bins(self, criterion):
         other = PartialLabelMasking.from_targets(TARGETS, num_bins=4)
-        with pytest.raises(ValueError, match="build the criterion as the saved one was"):
+        with pytest.raises(ValueError, match=r"10 bins, got counts of shape .*: build the criterion"):
             criterion.load_state_dict(other.state_dict())
 
     def test_class_counts_of_another_set(self, criterion):
-        with pytest.raises(ValueError, match="must be of 3 classes, got 2"):
+        with pytest.raises(ValueError, match="3 classes, got 2"):
             criterion.set_class_counts([1, 2], [3, 4])
 
 
@@ -197,9 +193,9 @@ class TestConstruction:
             ({"initial_ratio": np.array([1.0, 2.0, np.inf])}, "finite and above 0, got inf"),
             ({"initial_ratio": [0.1, "a", 0.2]}, r"numbers of shape \(3,\), got \[0.1, 'a', 0.2\]"),
             ({"initial_ratio": None}, r"class, mean, min, max or numbers of shape \(3,\), got None"),
-            ({"adapt": None}, "adapt is not None: choose from divergence, prevalence, or pass a function"),
-            ({"adapt": ["rate"]}, r"adapt is not \['rate'\]"),
-            ({"reduction": None}, "reduction is not None: did you mean 'none'"),
+            ({"adapt": None}, "adapt .* None: choose from divergence, prevalence, or pass a function"),
+            ({"adapt": ["rate"]}, r"adapt .* \['rate'\]"),
+            ({"reduction": None}, "reduction .* None: did you mean 'none'"),
             ({"rate": -0.1}, "rate must be 0 or more and finite, got -0.1"),
             ({"rate": float("nan")}, "rate must be 0 or more and finite, got nan"),
             ({"rate": float("inf")}, "rate must be 0 or more and finite, got inf"),

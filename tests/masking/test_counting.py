@@ -120,7 +120,7 @@ def test_sparse_ones_of_a_large_set_stay_sparse():
         (torch.tensor(1), "single number"),
         (torch.tensor([0.0, 1.0]), "must be integers"),
         (torch.tensor([0, 0]), "at least two classes"),
-        (DataLoader(TensorDataset(torch.zeros(0, 2))), "gave no batch"),
+        (DataLoader(TensorDataset(torch.zeros(0, 2))), "at least one batch, got none"),
         (DataLoader([{"text": 1}]), "got the keys text"),
     ],
 )

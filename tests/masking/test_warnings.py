@@ -53,7 +53,7 @@ class TestTooFewClasses:
     @pytest.mark.filterwarnings("ignore:.* classes have no")
     def test_scores_over_one_class_move_nothing(self, counts):
         with pytest.warns(
-            UserWarning, match='fewer than two have both labels, here [01]: pass adapt="prevalence"'
+            UserWarning, match=r'two with both labels .* got [01]: pass adapt="prevalence"'
         ) as caught:
             criterion = PartialLabelMasking.from_counts(*counts, rate=1.0)
         assert caught[-1].filename == __file__
@@ -91,7 +91,7 @@ def test_warnings_name_the_classes_where_names_are_known():
         criterion = PartialLabelMasking.from_counts([30, 0], [70, 100], classes=["cat", "owl"], rate=20.0)
     criterion.update(torch.full((2, 2), 3.0), torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
     criterion.target_ratio[0] *= 1e6
-    with pytest.warns(UserWarning, match="labels are kept for class cat"):
+    with pytest.warns(UserWarning, match="are kept for class cat"):
         criterion.step()
     with pytest.raises(ValueError, match="classes must name 2 classes, got 1 names"):
         PartialLabelMasking.from_counts([1, 1], [1, 1], classes=["cat"])

@@ -297,7 +297,7 @@ def test_bad_input() -> None:
         ClassAwareSampler(torch.zeros(0, 3))
     with pytest.raises(ValueError, match=r"shape \(N, C\) or \(N,\), got \(2, 2, 2\)"):
         ClassAwareSampler(torch.ones(2, 2, 2))
-    with pytest.raises(ValueError, match=r"got 3: class indices go in as integers"):
+    with pytest.raises(ValueError, match=r"got 3: .*class indices as integers"):
         ClassAwareSampler(torch.tensor([[1], [3]]))
     with pytest.raises(ValueError, match="got -2"):
         ClassAwareSampler(scipy.sparse.csr_array([[1, -2]]))

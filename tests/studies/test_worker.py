@@ -58,11 +58,11 @@ def test_values_that_tailmask_refuses_are_the_users(capsys):
     ],
 )
 def test_memory_that_ran_out_is_no_defect(error):
-    assert _explained(error) == {
-        "event": "failed",
-        "text": "memory ran out: close other programs, or ask for less at a time, as with fewer --jobs",
-        "of_data": False,
-    }
+    event = _explained(error)
+    text = event.pop("text")
+    assert event == {"event": "failed", "of_data": False}
+    assert text.startswith("memory ran out: ")
+    assert "--jobs" in text
 
 
 def check(setting, method, folder):

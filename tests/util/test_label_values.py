@@ -154,7 +154,7 @@ def test_the_mark_of_other_losses_is_to_be_replaced(name):
     targets[3, 1] = -100
     read = READERS[name]
     for labels in (targets, torch.tensor([0, 1, -100])):
-        with pytest.raises(ValueError, match=r"got -100.*: mark unknown labels with -1, as by"):
+        with pytest.raises(ValueError, match=r"got -100.*: mark unknown labels with -1"):
             read(labels)
 
 
@@ -210,7 +210,7 @@ def test_what_are_no_numbers(targets, message):
     ids=["dense", "sparse", "loader"],
 )
 def test_another_number_of_classes_than_the_targets_have(targets):
-    message = "the targets have 3 classes, num_classes is 5: leave it out, it is for class indices"
+    message = r"num_classes .* 3, got 5: leave it out"
     with pytest.raises(ValueError, match=message):
         PartialLabelMasking.from_targets(targets, num_classes=5)
     assert count_classes(targets, num_classes=3).shape == (2, 3)

@@ -1,1 +1,1 @@
-"""Small things that every room may use: messages, files, serialization, seeds, provenance."""
+"""Small helpers that every package may use: messages, files, serialization, seeds, provenance."""

@@ -1,4 +1,4 @@
-"""Whether this machine computes in bfloat16 faster than in float32."""
+"""Checks whether this machine computes faster in bfloat16 than in float32."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 __all__ = ["has_fast_bf16", "processor_features"]
 
-# Instructions for products of bfloat16. Without them a processor converts to float32, which is slower.
+# Instructions for bfloat16 products. Without them a processor converts to float32, which is slower.
 _INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
 
 
 def has_fast_bf16() -> bool:
-    """Whether the GPU, or where there is none the processor, has instructions for bfloat16."""
+    """True if the GPU has instructions for bfloat16, or without a GPU the processor."""
     import torch
 
     if torch.cuda.is_available():
@@ -21,7 +21,7 @@ def has_fast_bf16() -> bool:
 
 
 def processor_features() -> set[str]:
-    """The instruction sets that the processor has, by the names of Linux; empty where they are not known."""
+    """The processor's instruction sets, by their Linux names; empty if they are not known."""
     import torch
 
     capabilities = getattr(torch.cpu, "get_capabilities", None)  # not in every version

@@ -1,4 +1,4 @@
-"""Buffers that keep their precision when a module is cast, and that training can use and change."""
+"""Buffers that keep their precision when a module is cast, and that training can change."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["ExactBuffers"]
 
 
 class ExactBuffers(nn.Module):
-    """A module whose floating-point buffers keep their precision when it is cast to another one.
+    """A module whose floating-point buffers keep their precision when the module is cast.
 
-    A class weight or ratio of one in 10⁵ would lose its digits in half precision. A module that is built in
-    torch's inference mode gets ordinary buffers: inference tensors can neither be updated in place nor take
-    part in a gradient later.
+    A class weight or ratio of 10⁻⁵ would lose its digits in half precision. A module that is built in torch's
+    inference mode gets ordinary buffers: inference tensors cannot be updated in place or take part in a
+    gradient later.
 
     >>> module = ExactBuffers()
     >>> module.register_buffer("frequency", torch.tensor([1e-5]))
@@ -25,7 +25,7 @@ class ExactBuffers(nn.Module):
     """
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """As in `nn.Module`, with an ordinary copy in the place of an inference tensor."""
+        """Register a buffer as `nn.Module` does; an inference tensor is copied to an ordinary one."""
         if tensor is not None and tensor.is_inference():
             with torch.inference_mode(False):
                 tensor = tensor.clone()

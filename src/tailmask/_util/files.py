@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written beside their place, then renamed into it."""
+"""Atomic file writes: each file is written under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["atomic_path", "shortened", "slug", "write_bytes", "write_json", "wri
 
 @contextlib.contextmanager
 def atomic_path(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """A temporary path beside `path` to write to; renamed to `path` when the block ends without an error.
+    """A temporary path beside `path` to write to; renamed to `path` if the block ends without an error.
 
-    The file then outlives a power cut as well; without `durable` it outlives the end of the process, however
-    that comes, and nothing waits for the disk.
+    With `durable` the file survives a power cut. Without it the file survives a crash of the process, and
+    nothing waits for the disk.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> with atomic_path(folder / "a.txt") as temporary:
@@ -57,7 +57,7 @@ def write_text(path: Path, content: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as JSON to `path`, whole or not at all; NaN and infinities are refused."""
+    """Write `value` as JSON to `path`, whole or not at all; raise a ValueError for NaN and infinity."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
@@ -68,7 +68,7 @@ def _umask() -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every file system lets a folder be synced
+    with contextlib.suppress(OSError):  # not every file system can sync a folder
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -77,7 +77,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def slug(text: str) -> str:
-    """The text as the name of a file on any system.
+    """The text as a file name that is valid on any system.
 
     >>> slug("plm:rate=0.05,initial_ratio=mean+focal")
     'plm_rate=0.05_initial_ratio=mean+focal'
@@ -86,7 +86,7 @@ def slug(text: str) -> str:
 
 
 def shortened(name: str, *, limit: int = 200) -> str:
-    """A file's name of at most `limit` bytes; the end of a longer one gives way to its digest.
+    """A file name of at most `limit` bytes; the end of a longer name is replaced by its digest.
 
     >>> shortened("runs"), shortened("labels=" + "tag_" * 50, limit=24)
     ('runs', 'labels=tag_tag__fc4ee293')

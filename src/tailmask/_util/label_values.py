@@ -1,4 +1,4 @@
-"""What labels may be, wherever they come in: rows of them, class indices, or their probabilities."""
+"""Reads and checks labels from users: rows of labels, class indices, probabilities."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = [
     "require_indices",
 ]
 
-# What torch's cross-entropy and Hugging Face's Trainer take for "no label".
+# The value that torch's cross-entropy and Hugging Face's Trainer use for "no label".
 IGNORED = -100
-_REPLACE_IGNORED = f"mark unknown labels with -1, as by targets.masked_fill(targets == {IGNORED}, -1)"
+_REPLACE_IGNORED = f"mark unknown labels with -1: targets.masked_fill(targets == {IGNORED}, -1)"
 
-# For these torch has no comparisons.
+# Torch cannot compare these types.
 _WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 def as_tensor(
     values: Any, *, name: str = "targets", hint: str = "encode labels as 0 and 1, or as class indices"
 ) -> Tensor:
-    """A tensor, array or nested list as a tensor; refuses what are no numbers, such as names of classes.
+    """A tensor, array or nested list as a tensor; a ValueError for other values, such as class names.
 
     >>> as_tensor([[1, 0], [0, 1]])
     tensor([[1, 0],
@@ -43,7 +43,7 @@ def as_tensor(
         tensor = values.detach()
     else:
         try:
-            # torch knows neither negative strides nor foreign byte orders, and warns of read-only memory.
+            # Torch supports no negative strides and no foreign byte order, and warns about read-only memory.
             array = np.require(values, requirements=("C", "W"))
             array = array.astype(array.dtype.newbyteorder("="), copy=False)
         except ValueError:
@@ -58,7 +58,7 @@ def as_tensor(
 
 
 class Entries(NamedTuple):
-    """What a sparse matrix of targets stores; the rest of it is zero."""
+    """The stored entries of a sparse target matrix; all others are zero."""
 
     shape: tuple[int, int]  # N, C
     samples: NDArray[np.int64]
@@ -67,7 +67,7 @@ class Entries(NamedTuple):
 
 
 def read_sparse(matrix: Any) -> Entries:
-    """The stored entries of a scipy sparse matrix (N, C), each place once.
+    """The stored entries of a scipy sparse matrix (N, C), each position once.
 
     >>> import scipy.sparse
     >>> read_sparse(scipy.sparse.coo_array(([1, 1], ([0, 2], [1, 0])), shape=(3, 2))).samples
@@ -80,7 +80,7 @@ def read_sparse(matrix: Any) -> Entries:
 
 
 def check_targets(targets: Tensor, *, hint: str = "check how the labels are encoded") -> None:
-    """Refuse what is neither a label, 0 to 1, nor unknown, −1 or NaN; waits for the device.
+    """Raise a ValueError unless all targets are from 0 to 1 or unknown (−1 or NaN); waits for the device.
 
     >>> check_targets(torch.tensor([1.0, 0.3, -1.0, torch.nan]))
     >>> check_targets(torch.tensor([1.0, 5.0]))
@@ -92,7 +92,7 @@ def check_targets(targets: Tensor, *, hint: str = "check how the labels are enco
     lowest, highest = (bound.item() for bound in targets.aminmax())  # both NaN if any target is
     if lowest >= 0 and highest <= 1:
         return
-    # Asked by the sign first: to torch, 255 in uint8 equals −1.
+    # The sign is checked first: in torch, 255 in uint8 equals −1.
     strange = targets[(targets > 1) | ((targets < 0) & (targets != -1))]
     if len(strange):
         value = strange[0].item()
@@ -103,7 +103,7 @@ def check_targets(targets: Tensor, *, hint: str = "check how the labels are enco
 
 
 def check_probabilities(probabilities: Tensor, *, hint: str = "apply the sigmoid to logits first") -> None:
-    """Refuse what does not lie between 0 and 1; waits for the device.
+    """Raise a ValueError unless all probabilities are from 0 to 1; waits for the device.
 
     >>> check_probabilities(torch.tensor([2.0, -1.0]))
     Traceback (most recent call last):
@@ -111,28 +111,28 @@ def check_probabilities(probabilities: Tensor, *, hint: str = "apply the sigmoid
     """
     if not probabilities.numel():
         return
-    lowest, highest = probabilities.aminmax()  # both NaN if any is, which is in no range
+    lowest, highest = probabilities.aminmax()  # both NaN if any is, and NaN fails both comparisons
     if not bool((lowest >= 0.0) & (highest <= 1.0)):
         raise ValueError(f"probabilities must lie between 0 and 1: {hint}")
 
 
 def require_indices(indices: Tensor) -> None:
-    """Refuse class indices that are no integers.
+    """Raise a ValueError if class indices are not integers.
 
     >>> require_indices(torch.tensor([2, -1]))
     """
     if indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool:
         raise ValueError(
             f"targets of shape (N,) are class indices and must be integers, got {indices.dtype}: "
-            "labels of a single class go in with shape (N, 1)"
+            "pass labels of a single class with shape (N, 1)"
         )
 
 
 def read_indices(indices: Tensor, num_classes: int | None) -> tuple[Tensor, int]:
-    """Class indices as int64, and of how many classes, the highest index and one more where None is given.
+    """Class indices as int64, and the number of classes; if None is given, that is the highest index plus 1.
 
-    Refuses what is neither an index nor −1, unknown, which waits for the device; not where torch compiles, as
-    a look at values would break the graph, if the number of classes is given.
+    Raises a ValueError for indices out of range; −1 means unknown. The check waits for the device. It is
+    skipped under torch.compile if `num_classes` is given, because reading values would break the graph.
 
     >>> read_indices(torch.tensor([2, -1], dtype=torch.int8), None)
     (tensor([ 2, -1]), 3)
@@ -154,7 +154,7 @@ def read_indices(indices: Tensor, num_classes: int | None) -> tuple[Tensor, int]
 
 
 def check_num_classes(num_classes: Any, found: int | None = None) -> None:
-    """Refuse a number of classes that is none, or another one than rows of labels have.
+    """Raise a ValueError if `num_classes` is not a positive integer or differs from `found`.
 
     >>> check_num_classes(3, found=3)
     """
@@ -164,6 +164,6 @@ def check_num_classes(num_classes: Any, found: int | None = None) -> None:
         raise ValueError(f"num_classes must be a whole number above 0, got {num_classes!r}")
     if found is not None and found != num_classes:
         raise ValueError(
-            f"the targets have {found} classes, num_classes is {num_classes}: "
-            "leave it out, it is for class indices"
+            f"num_classes must be the number of columns of the targets, {found}, got {num_classes}: "
+            "leave it out, it is only needed for class indices"
         )

@@ -1,4 +1,4 @@
-"""Names and numbers as Markdown shows them: nothing of a name is taken for markup."""
+"""Names and tables as Markdown; special characters in names are escaped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["escape", "escape_prose", "markdown_table"]
 
 
 def escape(text: str) -> str:
-    r"""Text that Markdown shows as it is, on one line.
+    r"""Markdown that shows the text literally, on one line.
 
     >>> print(escape("a|b <script> *c* \x1bc"))
     a\|b &lt;script&gt; \*c\* �c
@@ -21,7 +21,7 @@ def escape(text: str) -> str:
 
 
 def escape_prose(text: str) -> str:
-    r"""Sentences as Markdown shows them, with names between backticks as code.
+    r"""Markdown that shows sentences literally, except that names between backticks are code.
 
     >>> print(escape_prose("Use `plm_1` [*]"))
     Use `plm_1` \[\*\]
@@ -37,9 +37,9 @@ def escape_prose(text: str) -> str:
 
 
 def markdown_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """Rows of text, the first being the header, as a table; all but `left` columns stand right.
+    """A Markdown table of rows of text; the first row is the header, and the first `left` columns align left.
 
-    A cell in bold, `**…**`, is taken as it is.
+    The other columns align right. A bold cell, `**…**`, is not escaped.
 
     >>> print(markdown_table([["class", "F1"], ["a|b", "**1.00**"]]))
     | class | F1 |

@@ -1,4 +1,4 @@
-"""Messages for users when something is wrong: one sentence each, never a traceback."""
+"""Error messages for users: one sentence each, never a traceback."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = [
     "warn",
 ]
 
-# What torch says where an allocation fails: on a GPU, in its libraries, on the CPU.
+# Torch's messages when an allocation fails: on a GPU, in its libraries, on the CPU.
 _OUT_OF_MEMORY = ("out of memory", "ALLOC_FAILED", "can't allocate memory", "not enough memory")
 
 
 class UserError(ValueError):
-    """A mistake in what the user handed over: the command line prints its sentence and exits with 2."""
+    """A mistake in the user's input: the command line prints the message and exits with code 2."""
 
 
 def explain(error: Exception) -> str | None:
-    """The sentence for a user whose files, machine or arguments are to blame; None where the defect is ours.
+    """The message for an error in the user's files, machine or arguments; None for a bug in tailmask.
 
-    A `ValueError` is the user's if a `raise` statement of tailmask raised it.
+    A `ValueError` counts as the user's if a `raise` statement in tailmask raised it.
 
     >>> explain(UserError("name a folder"))
     'name a folder'
@@ -49,12 +49,12 @@ def explain(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror + (f": {error.filename}" if error.filename else "")
     if is_out_of_memory(error):
-        return "memory ran out: close other programs, or ask for less at a time, as with fewer --jobs"
+        return "memory ran out: close other programs, or do less at a time, for example with fewer --jobs"
     return None
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an allocation has failed, on a GPU or in the machine's own memory.
+    """True if an allocation failed, on a GPU or in main memory.
 
     >>> is_out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."))
     True
@@ -67,7 +67,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def _is_ours(error: ValueError) -> bool:
-    """Whether a `raise` statement of tailmask raised it, and not a function in C that tailmask calls."""
+    """True if a `raise` statement in tailmask raised the error, not a C function that tailmask calls."""
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames:
         return False
@@ -77,7 +77,7 @@ def _is_ours(error: ValueError) -> bool:
 
 
 def listing(names: Iterable[object], *, limit: int = 5) -> str:
-    """Names as readable text, cut after `limit` of them.
+    """Names as readable text, at most `limit` of them.
 
     >>> listing(["cat", "dog"])
     'cat, dog'
@@ -90,7 +90,7 @@ def listing(names: Iterable[object], *, limit: int = 5) -> str:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """A hint that names the choice most like `name`, and all choices where none is like it.
+    """A hint that names the choice most similar to `name`, or all choices if none is similar.
 
     >>> nearest("focl", ["bce", "focal"])
     "did you mean 'focal'?"
@@ -103,9 +103,9 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def closest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice most like `name`, None where none is like it.
+    """The choice most similar to `name`; None if none is similar.
 
-    Two thirds of the letters must agree, whatever their case: a few are the same in any two words.
+    Two thirds of the letters must agree, ignoring case, because any two words have a few letters in common.
 
     >>> closest("Focl", ["bce", "focal"]), closest("nope", ["age", "income"])
     ('focal', None)
@@ -116,7 +116,7 @@ def closest(name: str, choices: Iterable[str]) -> str | None:
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """Import an optional package, or say which extra brings it.
+    """Import an optional package, or raise a UserError that names the extra to install.
 
     >>> require("json", extra="cli").dumps([1])
     '[1]'
@@ -124,9 +124,9 @@ def require(module: str, *, extra: str) -> ModuleType:
     package = module.partition(".")[0]
     try:
         return importlib.import_module(module)
-    except OSError as error:  # LightGBM is linked with libgomp, which small images of Linux lack
+    except OSError as error:  # LightGBM is linked with libgomp, which small Linux images lack
         raise UserError(
-            f"the package {package!r} cannot be loaded ({error}): install the library that it names, such as "
+            f"the package {package!r} cannot be loaded ({error}): install the missing library, for example "
             "libgomp1 with apt"
         ) from None
     except ModuleNotFoundError as error:
@@ -138,7 +138,7 @@ def require(module: str, *, extra: str) -> ModuleType:
 
 
 def printable(name: str) -> str:
-    r"""A name with a mark for each character that would move a cursor or break a file.
+    r"""A name in which � replaces each control character.
 
     >>> printable("naïve \x1b[2J")
     'naïve �[2J'
@@ -147,7 +147,7 @@ def printable(name: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""A text in one line for the terminal: names in it, from whoever's file, cannot move the cursor.
+    r"""A text on one line for the terminal, without control characters from names in users' files.
 
     >>> one_line("no sample of\nnaïve \x1b[2J")
     'no sample of naïve �[2J'
@@ -156,7 +156,7 @@ def one_line(text: str) -> str:
 
 
 def warn(message: str) -> None:
-    """Warn at the line of the caller's code that called tailmask, however deep inside this happens.
+    """Warn with the line of the user's code that called tailmask, at any depth of calls.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:

@@ -1,4 +1,4 @@
-"""Where numbers come from: the machine, the versions of packages, and the commit."""
+"""The provenance of results: machine, package versions and commit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def provenance() -> dict[str, Any]:
 
 
 def _has_changes() -> bool:
-    """Whether the checkout's code differs from its commit."""
+    """True if the checkout's code differs from its commit."""
     root = Path(__file__).parents[3]
     command = ["git", "-C", str(root), "status", "--porcelain", "--", "src"]
     try:
@@ -68,7 +68,7 @@ def environment() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """Commit of the checkout that tailmask runs from; None for an installed package."""
+    """The commit of the checkout that tailmask runs from; None for an installed package."""
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():
         return None

@@ -1,4 +1,4 @@
-"""What a loss makes of its values: the four reductions, for every loss of the package alike."""
+"""The four reductions, shared by all losses of the package."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Reduction = Literal["mean", "batchmean", "sum", "none"]
 
 
 def check_reduction(reduction: Any) -> None:
-    """Refuse what is no reduction.
+    """Raise a ValueError if `reduction` is not one of the four.
 
     >>> check_reduction("avg")
     Traceback (most recent call last):
-    ValueError: reduction is not 'avg': choose from mean, batchmean, sum, none
+    ValueError: reduction cannot be 'avg': choose from mean, batchmean, sum, none
     """
     if reduction not in get_args(Reduction):
-        raise ValueError(f"reduction is not {reduction!r}: {nearest(str(reduction), get_args(Reduction))}")
+        raise ValueError(f"reduction cannot be {reduction!r}: {nearest(str(reduction), get_args(Reduction))}")

@@ -1,4 +1,4 @@
-"""The registry: a word of the method grammar is declared once, in the file of the class that it stands for.
+"""The registry: each word of the method grammar is declared once, in the file of its class or function.
 
 ```python
 @word("focal", kind="loss", summary="labels that are already right weigh less")
@@ -6,14 +6,14 @@ class FocalLoss(ElementwiseLoss):
     def __init__(self, *, gamma: Annotated[float, Option(minimum=0)] = 2.0, **shared: Unpack[Shared]) -> None:
 ```
 
-A word stands for a class or a function. The parameters that are annotated with `Option` are the word's
-options; training passes the others, by name: `positives`, `negatives`, `reduction` and so on. Bounds hold
-wherever the class is built. The docstring is the word's card in the documentation.
+The parameters that are annotated with `Option` are the word's options. Training passes the others by name:
+`positives`, `negatives`, `reduction` and so on. The bounds are checked in every call. The docstring is the
+word's card in the documentation.
 
 `find_words` reads the decorators from the text of the files and imports none of them. The reason is start-up
-time: a loss is a torch module, and importing torch takes between one and five seconds, which is too long for
+time: a loss is a torch module, and importing torch takes one to five seconds, too long for
 `tailmask train --help`. So the arguments of `word` must be literals, except `check`. Options are read from
-the signature, which imports the word's file: every command that needs them trains or evaluates, and so needs
+the signature, which imports the word's file. Only commands that train or evaluate need them, and those need
 torch in any case.
 """
 
@@ -43,7 +43,7 @@ Builder = TypeVar("Builder", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Option:
-    """Marks a parameter as an option of a word, with the bounds of its value.
+    """Annotation that makes a parameter an option of a word, with the bounds of its value.
 
     >>> Option(minimum=0, below=1).problem(1.0)
     'from 0 to below 1'
@@ -55,12 +55,12 @@ class Option:
     maximum: float | None = None
     above: float | None = None
     below: float | None = None
-    kind: Any = None  # the type in a method's name, if the parameter takes others as well
+    kind: Any = None  # the type in a method's name, if the parameter accepts others as well
     not_with: Mapping[str, str] = field(default_factory=dict)  # other word → why they exclude each other
-    default_goes_with: str | None = None  # a recipe's default holds for its own value of this option only
+    default_goes_with: str | None = None  # a recipe's default is only for its own value of this option
 
     def problem(self, value: Any) -> str | None:
-        """The range that a number must lie in, None if it does."""
+        """The allowed range if the number is outside it, else None."""
         if not isinstance(value, Real):
             return None
         number = float(value)
@@ -74,7 +74,7 @@ class Option:
 
     @property
     def allowed(self) -> str:
-        """The range of a number in words, empty where it has no bounds."""
+        """The allowed range in words; empty if there are no bounds."""
         if self.above is not None:
             low = f"above {self.above:g}"
         else:
@@ -87,7 +87,7 @@ class Option:
 
 @dataclass(frozen=True)
 class DeclaredOption:
-    """An option as a word's signature has it."""
+    """An option as declared in a word's signature."""
 
     name: str
     kind: Any  # float, int, bool, a Literal or a pair of numbers
@@ -97,7 +97,7 @@ class DeclaredOption:
 
 @dataclass(frozen=True)
 class Word:
-    """A word of the method grammar, as it is declared.
+    """A declared word of the method grammar.
 
     >>> find_words()["focal"].options["gamma"].default
     2.0
@@ -125,22 +125,22 @@ class Word:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Names of all parameters, with those of `**shared: Unpack[…]`."""
+        """Names of all parameters, including those of `**shared: Unpack[…]`."""
         return _parameters(self.builder)
 
     @property
     def needs_counts(self) -> bool:
-        """Whether it cannot be built without the class counts of the training data."""
+        """True if the word can only be built with the class counts of the training data."""
         return "positives" in self.parameters
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Raise a ValueError where options do not go together."""
+        """Raise a ValueError if the options cannot be combined."""
         check = getattr(self.builder, "_check_options", None)
         if check is not None:
             check(options)
 
     def build(self, options: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
-        """The loss, sampler or weighting, built from the options and the values in `given` that it takes.
+        """The loss, sampler or weighting, built from the options and the values in `given` that it accepts.
 
         >>> find_words()["focal"].build({"gamma": 1.0}, {"reduction": "sum", "seed": 3}).reduction
         'sum'
@@ -159,16 +159,16 @@ def word(
     not_with: Mapping[str, str] | None = None,
     check: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Callable[[Builder], Builder]:
-    """Declare a word of the method grammar, and hold calls to the bounds of its options.
+    """Declare a word of the method grammar; calls then check the bounds of its options.
 
     Args:
         name: The word.
         kind: Its place in a method's name.
         summary: One line for `--help` and for the table of words.
-        implies: A word that comes along unless another of its kind is named.
+        implies: A word that is added unless another of its kind is named.
         single_label: Whether a loss is a softmax over all classes, for data with one label per sample.
-        not_with: Words, or options as in "cb:per_sample", that it cannot be combined with, and why.
-        check: Raises a ValueError where options, by name, do not go together.
+        not_with: Words, or options such as "cb:per_sample", that it cannot be combined with, and why.
+        check: A function that raises a ValueError if options, given by name, cannot be combined.
     """
 
     def declare(builder: Builder) -> Builder:
@@ -185,7 +185,7 @@ def word(
 
 @functools.cache
 def find_words() -> Mapping[str, Word]:
-    """All words by name: maskings first, then losses and so on; of a kind, in the order of the files.
+    """All words by name, sorted by kind (maskings first), within a kind in the order of the files.
 
     >>> [name for name, each in find_words().items() if each.kind == "sampling"]
     ['undersample', 'classaware']
@@ -202,7 +202,7 @@ def find_words() -> Mapping[str, Word]:
 
 
 def _words_of(path: Path, *, module: str) -> Iterator[Word]:
-    """The words that a file declares, read from its text."""
+    """The words declared in a file, read from its text."""
     text = path.read_text(encoding="utf-8")
     if "@word(" not in text:
         return
@@ -245,7 +245,7 @@ def _parameters(builder: Callable[..., Any]) -> frozenset[str]:
 
 
 def _with_bounds(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which refuses values of its options that are out of bounds."""
+    """The function, with a check that raises a ValueError for options out of bounds."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""Seeds for everything random in a run, each from the run's seed and what it is for."""
+"""Seeds for all random draws of a run, each derived from the run's seed and a purpose."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["derive", "generator"]
 
 
 def derive(seed: int, *purpose: str | int) -> int:
-    """A seed of 63 bits for one purpose, such as `derive(seed, "order", epoch)`.
+    """A 63-bit seed for one purpose, as in `derive(seed, "order", epoch)`.
 
-    Streams for different purposes or epochs have nothing to do with each other, and none depends on what was
-    drawn before: so an epoch that is repeated after a restart is the same epoch.
+    The streams of different purposes or epochs are independent of each other and of earlier draws. So an
+    epoch that is repeated after a restart draws the same numbers.
 
     >>> derive(0, "order", 1) == derive(0, "order", 1) != derive(0, "order", 2)
     True

@@ -1,4 +1,4 @@
-"""Dataclasses from plain mappings such as TOML gives: every field by name, typed and checked."""
+"""Dataclasses from plain mappings, such as those read from TOML; names and types are checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def from_mapping(kind: type[T], mapping: Mapping[str, Any], *, path: str = "") -> T:
-    """An instance of the dataclass `kind` with the fields of `mapping`, tables for dataclasses within it.
+    """An instance of the dataclass `kind` with the fields of `mapping`; nested tables become dataclasses.
 
     >>> @dataclasses.dataclass
     ... class Optimizer:
@@ -43,7 +43,7 @@ def from_mapping(kind: type[T], mapping: Mapping[str, Any], *, path: str = "") -
 
 
 def to_mapping(value: Any) -> Any:
-    """A dataclass as plain JSON: tuples become lists.
+    """A dataclass as plain JSON values; tuples become lists.
 
     >>> @dataclasses.dataclass
     ... class Model:
@@ -60,7 +60,7 @@ def to_mapping(value: Any) -> Any:
 
 def _convert(kind: Any, value: Any, path: str) -> Any:
     origin = typing.get_origin(kind)
-    if origin is types.UnionType:  # what may be None
+    if origin is types.UnionType:  # an optional field
         (inner,) = (each for each in typing.get_args(kind) if each is not types.NoneType)
         return None if value is None else _convert(inner, value, path)
     if dataclasses.is_dataclass(kind):
@@ -74,7 +74,7 @@ def _convert(kind: Any, value: Any, path: str) -> Any:
     if origin is tuple:
         (part, _) = typing.get_args(kind)
         if not isinstance(value, list | tuple):
-            raise UserError(f"the field {path!r} must be a list, as in [1, 2], got {value!r}")
+            raise UserError(f"the field {path!r} must be a list such as [1, 2], got {value!r}")
         return tuple(_convert(part, element, path) for element in value)
     if origin is dict:
         if not isinstance(value, Mapping):

@@ -1,9 +1,8 @@
-"""The losses that Partial Label Masking is compared and combined with, and the weights that go into them.
+"""The losses that Partial Label Masking is compared and combined with, and their class weights.
 
-Each takes (logits, targets) of shape (N, C), works alone with a `reduction`, and leaves out labels that are
-unknown (−1 or NaN). Those that are elementwise also go inside `PartialLabelMasking` with `reduction="none"`;
-the softmax loss LDAM does not. A loss that is not imported here is found by the name of its class when it is
-first used.
+Each takes (logits, targets) of shape (N, C), works alone with a `reduction`, and leaves out unknown labels
+(−1 or NaN). Elementwise losses also work inside `PartialLabelMasking` with `reduction="none"`; the softmax
+loss LDAM does not. A loss that is not imported here is found by its class name when it is first used.
 """
 
 from __future__ import annotations

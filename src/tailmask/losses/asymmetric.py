@@ -23,13 +23,13 @@ def asymmetric_loss(
     clip: float = 0.05,
     detach: bool = True,
 ) -> Tensor:
-    """Asymmetric loss of each label (Ridnik et al. 2021): a focus for each label, and a margin for negatives.
+    """Asymmetric loss of each label (Ridnik et al. 2021): a focus per label, and a margin for negatives.
 
     A positive label costs (1 − p)^γ⁺ · −log p, a negative one p_m^γ⁻ · −log(1 − p_m) with
-    p_m = max(p − clip, 0): a negative with p under the margin costs nothing. A soft target mixes both.
+    p_m = max(p − clip, 0): a negative with p below the margin costs nothing. A soft target mixes both.
 
-    With `detach` the focusing weights (1 − p)^γ⁺ and p_m^γ⁻ are constants to the gradient. The loss itself is
-    the same with and without.
+    With `detach` the gradient treats the focusing weights (1 − p)^γ⁺ and p_m^γ⁻ as constants. The value of
+    the loss is the same.
 
     >>> asymmetric_loss(torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 0.0]]))
     tensor([[0.6931, 0.8464]])
@@ -38,8 +38,8 @@ def asymmetric_loss(
     log_not_p = log_p - logits
     focus_pos = torch.exp(gamma_pos * log_not_p)
     if clip > 0:
-        # Not quite zero: just at the margin, the gradient of a power below one would not be finite. Nor one,
-        # where a margin is lost in rounding.
+        # Not exactly zero: at the margin, the gradient of a power below one would not be finite. Not exactly
+        # one either, because rounding can lose a small margin.
         limits = torch.finfo(logits.dtype)
         shifted = (logits.sigmoid() - clip).clamp(limits.tiny, 1.0 - limits.eps)  # p_m
         focus_neg, log_not_p = shifted**gamma_neg, torch.log1p(-shifted)
@@ -70,7 +70,7 @@ class AsymmetricLoss(ElementwiseLoss):
         shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
 
     Mind:
-        Predicts more labels at 0.5 than cross-entropy does. Outputs are no probabilities.
+        Predicts more labels at 0.5 than cross-entropy does. Outputs are not probabilities.
 
     Paper:
         Ridnik et al.,

@@ -1,4 +1,4 @@
-"""Binary cross-entropy, also with positives weighted by how rare they are."""
+"""Binary cross-entropy, optionally with higher weights for rare positives."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["BinaryCrossEntropy", "cross_entropy"]
 
 
 class BinaryCrossEntropy(ElementwiseLoss):
-    """Binary cross-entropy with logits, the same as `nn.BCEWithLogitsLoss` where all labels are known.
+    """Binary cross-entropy with logits, the same as `nn.BCEWithLogitsLoss` if all labels are known.
 
     >>> import torch
     >>> BinaryCrossEntropy()(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
     tensor(0.6931)
 
     Args:
-        pos_weight: Weight of each class's positives, shape (C,), such as `positive_weights`. It lifts the
-            logits by its logarithm, so that outputs are no probabilities; None is 1 for all.
+        pos_weight: Weight of each class's positives, shape (C,), such as `positive_weights`; None is 1 for
+            all. It raises the logits by its logarithm, so outputs are not probabilities.
         shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
     """
 
@@ -66,8 +66,8 @@ def cross_entropy(
         shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
 
     Mind:
-        With `pos_power`, outputs are no probabilities: logits are higher by
-        pos_power · log(negatives / positives). The counts are those of the training split, also where
+        With `pos_power`, outputs are not probabilities: logits are higher by
+        pos_power · log(negatives / positives). The counts are those of the training split, also if
         `undersample` or `classaware` draws from it. Not together with `plm`, which sets this ratio itself.
     """
     weight = positive_weights(positives, negatives, power=pos_power) if pos_power else None

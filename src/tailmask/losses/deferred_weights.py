@@ -19,8 +19,8 @@ __all__ = ["DeferredReweighting", "deferred"]
 class DeferredReweighting(ExactBuffers):
     """Deferred re-weighting, DRW (Cao et al. 2019): a loss whose class weights begin at a later epoch.
 
-    Before `start_epoch`, counted from 0, all classes weigh 1. From then on the weights are the loss's own
-    `weight`: one a class for an elementwise loss, one a sample for LDAM and with `per_sample=True`. It is
+    Before `start_epoch`, counted from 0, all classes have the weight 1. From then on `weight` is the loss's
+    weight: one per class for an elementwise loss, one per sample for LDAM and with `per_sample=True`. It is
     itself a loss, also inside `PartialLabelMasking`, and the epoch is part of its state.
 
     >>> from tailmask.losses import BinaryCrossEntropy
@@ -40,8 +40,8 @@ class DeferredReweighting(ExactBuffers):
         super().__init__()
         if not isinstance(loss, WeightedLoss) or loss.weight is not None:
             raise ValueError(
-                "the loss must be one of tailmask.losses, with weight=None: "
-                "DeferredReweighting brings the weights to it"
+                f"the loss must be one of tailmask.losses with weight=None, got {loss!r}: "
+                "pass the weights to DeferredReweighting"
             )
         self.loss = loss
         self.start_epoch = start_epoch
@@ -52,27 +52,27 @@ class DeferredReweighting(ExactBuffers):
 
     @property
     def is_active(self) -> bool:
-        """Whether the weights are in force."""
+        """True if the weights are used in the current epoch."""
         return bool(self.epoch >= self.start_epoch)
 
     @property
     def reduction(self) -> Reduction:
-        """Reduction of the loss."""
+        """The reduction of the loss."""
         return self.loss.reduction
 
     @property
     def supports_prior_shift(self) -> bool:
-        """Whether PLM's prior shift is valid for the loss."""
+        """True if PLM's prior shift is valid for the loss."""
         return bool(getattr(self.loss, "supports_prior_shift", False))
 
     def set_epoch(self, epoch: int) -> None:
-        """Tell which epoch begins, counted from 0."""
+        """Set the epoch that begins, counted from 0."""
         self.epoch.fill_(epoch)
-        # In place, so that a compiled loss stays compiled.
+        # In place, to keep a compiled loss compiled.
         self.loss.get_buffer("weight").copy_(self.weight if self.is_active else torch.ones_like(self.weight))
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """The loss, with the weights of the present epoch."""
+        """The loss with the weights of the current epoch."""
         result: Tensor = self.loss(logits, targets)
         return result
 
@@ -85,9 +85,9 @@ def deferred(
     num_epochs: int,
     start: Annotated[float, Option(minimum=0, below=1)] = 0.8,
 ) -> DeferredReweighting:
-    """Deferred re-weighting, DRW (Cao et al. 2019): trains unweighted first, with class weights afterwards.
+    """Deferred re-weighting, DRW (Cao et al. 2019): trains unweighted first, then with class weights.
 
-    The weights are those of `cb`, which `+drw` brings along; their β is `cb:beta`.
+    The weights are those of `cb`, which `+drw` includes; their β is `cb:beta`.
 
     >>> from tailmask.losses import BinaryCrossEntropy
     >>> deferred(BinaryCrossEntropy(), [0.5, 1.5], num_epochs=200).start_epoch
@@ -96,11 +96,11 @@ def deferred(
     Args:
         loss: The loss, without weights.
         weight: Weight of each class, shape (C,).
-        num_epochs: Length of training; the last epoch has the weights in any case.
-        start: Share of the epochs after which the weights begin; published are 160 epochs of 200.
+        num_epochs: Number of training epochs; the last epoch always has the weights.
+        start: Share of the epochs after which the weights begin; the paper uses 160 of 200 epochs.
 
     Mind:
-        In a short training few epochs are left for the weights: the last fifth of 20 epochs is four.
+        A short training leaves few epochs for the weights: the last fifth of 20 epochs is four.
 
     Paper:
         Cao, Wei, Gaidon, Arechiga, Ma, [Learning Imbalanced Datasets with Label-Distribution-Aware Margin

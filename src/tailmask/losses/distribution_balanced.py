@@ -20,16 +20,16 @@ def rebalanced_weights(
 ) -> Tensor:
     """Re-balanced weight of each label, r̂ = α + σ(β (r − μ)) (Wu et al. 2020), of the targets' shape.
 
-    r = (1 / n_c) / Σ 1 / n_k, the sum over the sample's labels k, compares how often class-aware sampling
-    would draw the sample for class c alone with how often it draws it. Without labels r = ∞ and r̂ = α + 1.
-    A class without positives counts as having one.
+    r = (1 / n_c) / Σ 1 / n_k, with the sum over the sample's labels k. It compares how often class-aware
+    sampling would draw the sample for class c alone with how often it draws it for all its labels. For a
+    sample without labels r = ∞ and r̂ = α + 1. A class without positives counts as having one.
 
     >>> rebalanced_weights(torch.tensor([[1.0, 1.0]]), torch.tensor([300.0, 100.0]))
     tensor([[0.7225, 1.0959]])
     """
     inverse = over_classes(1.0 / positives.clamp(min=1.0), targets, name="positives")
     ratio = inverse / (targets * inverse).sum(dim=1, keepdim=True)
-    ratio = ratio.clamp(max=torch.finfo(ratio.dtype).max)  # so that β = 0 gives α + ½ here as well
+    ratio = ratio.clamp(max=torch.finfo(ratio.dtype).max)  # finite, because 0 · ∞ is NaN for β = 0
     return alpha + torch.sigmoid(beta * (ratio - mu))
 
 
@@ -37,11 +37,11 @@ def rebalanced_weights(
 class DistributionBalancedLoss(ElementwiseLoss):
     """Distribution-balanced loss, DB (Wu et al. 2020), made for class-aware sampling of multi-label data.
 
-    It has three parts: the weights r̂ of `rebalanced_weights`, which undo the co-occurrence of labels under
-    that sampling; the negative-tolerant regularisation, which lowers each logit by a bias ν of its class and
-    for negatives scales it by λ and its loss by 1 / λ; and the focal factor. With f the focal loss of a
-    label, a positive costs balance · r̂ · f(z − ν) and a negative balance · r̂ · f(λ (z − ν)) / λ, where ν =
-    −κ · log(n⁺ / n⁻) and, as in the published code, κ = init_bias / λ.
+    It has three parts. The weights r̂ of `rebalanced_weights` undo the co-occurrence of labels under that
+    sampling. The negative-tolerant regularisation lowers each logit by a bias ν of its class; for negatives
+    it also scales the logit by λ and the loss by 1 / λ. The third part is the focal factor. With the focal
+    loss f, a positive costs balance · r̂ · f(z − ν) and a negative balance · r̂ · f(λ (z − ν)) / λ, with
+    ν = −κ · log(n⁺ / n⁻) and, as in the published code, κ = init_bias / λ.
 
     >>> loss = DistributionBalancedLoss(positives=[300, 100], negatives=[700, 900])
     >>> loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
@@ -58,7 +58,7 @@ class DistributionBalancedLoss(ElementwiseLoss):
         neg_scale: λ.
         init_bias: Scale of the classes' bias.
         gamma: Focus of the focal factor; 0 leaves it out.
-        balance: Constant factor that goes with the focal factor.
+        balance: Constant factor of the focal loss.
         shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
 
     Mind:
@@ -92,8 +92,8 @@ class DistributionBalancedLoss(ElementwiseLoss):
         negatives = class_vector(negatives, name="negatives").clamp(min=1.0)
         if positives.shape != negatives.shape:
             raise ValueError(
-                "positives and negatives must be of the same classes, "
-                f"got {len(positives)} and {len(negatives)} of them"
+                "positives and negatives must have the same number of classes, "
+                f"got {len(positives)} and {len(negatives)}"
             )
         self.alpha = alpha
         self.beta = beta

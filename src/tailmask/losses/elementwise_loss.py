@@ -1,4 +1,4 @@
-"""What the losses share: class weights, known labels, reduction."""
+"""Base classes of the losses: class weights, known labels, reduction."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class WeightedLoss(ExactBuffers):
 class ElementwiseLoss(WeightedLoss):
     """Base of the losses that are a sum over single labels: a subclass defines `elementwise`.
 
-    The base leaves out unknown labels (target −1 or NaN), which get no loss and no gradient, applies the
-    class weights, reduces, and computes in float32 where the logits are in half precision. Shapes are (N, C),
-    or (N, C, …) with the class on axis 1. On the CPU it refuses other targets beyond 0 and 1; on
-    other devices looking would mean waiting.
+    The base class applies the class weights and the reduction, and converts half precision to float32.
+    Unknown labels (target −1 or NaN) get no loss and no gradient. Shapes are (N, C), or (N, C, …) with the
+    class on axis 1. Other targets outside 0 to 1 raise a ValueError, on the CPU only: on other devices the
+    check would have to wait.
 
     >>> class Brier(ElementwiseLoss):
     ...     def elementwise(self, logits, targets):
@@ -51,14 +51,14 @@ class ElementwiseLoss(WeightedLoss):
 
     Args:
         weight: Weight of each class, shape (C,), such as `class_balanced_weights`; None is 1 for all.
-        per_sample: Whether all C terms of a sample get the weight of its own label (Cui et al. 2019, for data
-            with one label a sample), rather than each term that of its class (the multi-label form).
+        per_sample: True gives all C terms of a sample the weight of its label (Cui et al. 2019, for data with
+            one label per sample). False gives each term the weight of its class (the multi-label form).
         reduction: "mean" over the known labels; "batchmean", the sum over classes and the mean over samples;
-            "sum"; or "none", which is what goes inside `PartialLabelMasking`.
+            "sum"; or "none", as needed inside `PartialLabelMasking`.
     """
 
-    # Whether PLM's prior shift turns outputs back into probabilities: true where the loss is minimised by the
-    # true probability and weighs both labels of a class alike.
+    # True if PLM's prior shift turns outputs back into probabilities: the loss must be minimised by the true
+    # probability and weight both labels of a class equally.
     supports_prior_shift: bool = False
 
     def __init__(
@@ -66,11 +66,11 @@ class ElementwiseLoss(WeightedLoss):
     ) -> None:
         super().__init__(weight=weight, reduction=reduction)
         self.per_sample = per_sample
-        if per_sample:  # a class's positives and negatives then have other weights
+        if per_sample:  # a class's positives and negatives then have different weights
             self.supports_prior_shift = False
 
     def elementwise(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each label, of the shape of logits and targets, which are all known here."""
+        """Loss of each label, in the shape of logits and targets; unknown labels are already replaced."""
         raise NotImplementedError
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
@@ -78,13 +78,13 @@ class ElementwiseLoss(WeightedLoss):
         if logits.ndim < 2 or logits.shape != targets.shape:
             raise ValueError(
                 "logits and targets must both have shape (N, C), "
-                f"got {tuple(logits.shape)} and {tuple(targets.shape)}: class indices must be made one-hot"
+                f"got {tuple(logits.shape)} and {tuple(targets.shape)}: class indices must become one-hot"
             )
         logits = full_precision(logits)
         known = _known_labels(targets)
         targets = targets.to(logits.dtype)
         if known is not None:
-            # Zeros in place of what is unknown: a product with zero would not stop a NaN.
+            # Unknown values become zeros, because the product of a NaN with zero is NaN.
             logits, targets = logits.where(known, 0.0), targets.where(known, 0.0)
         losses = self.elementwise(logits, targets)
         if self.weight is not None:
@@ -108,8 +108,8 @@ class ElementwiseLoss(WeightedLoss):
 
 
 def _known_labels(targets: Tensor) -> Tensor | None:
-    """Where targets are neither −1 nor NaN; None where that is everywhere and looking is cheap."""
-    # On other devices the look would wait for the result, and when compiling it would break the graph.
+    """True for each known target, not −1 or NaN; None if a cheap check shows that all are known."""
+    # On other devices the check would wait for the result, and under torch.compile it would break the graph.
     if targets.device.type != "cpu" or torch.compiler.is_compiling():
         return targets >= 0
     if not targets.numel():
@@ -122,5 +122,5 @@ def _known_labels(targets: Tensor) -> Tensor | None:
 
 
 def full_precision(logits: Tensor) -> Tensor:
-    """Logits in float32 where they are in half precision, and as they are otherwise."""
+    """Logits in half precision as float32; other logits unchanged."""
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits

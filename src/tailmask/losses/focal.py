@@ -18,9 +18,9 @@ __all__ = ["FocalLoss", "focal_loss"]
 def focal_loss(logits: Tensor, targets: Tensor, gamma: float = 2.0) -> Tensor:
     """Focal loss of each label, (1 − p_t)^γ · −log p_t (Lin et al. 2017).
 
-    p_t is the probability that the network gives to the label. The focus is the exponential of
-    γ log(1 − p_t), taken from a log-sigmoid: that never overflows, and has a gradient also where 1 − p_t is
-    zero and γ < 1. A soft target y has the focus (1 − p)^(γ y) · p^(γ (1 − y)).
+    p_t is the probability that the network gives to the label. The focus is computed as the exponential of
+    γ log(1 − p_t) from a log-sigmoid: this never overflows, and has a gradient even if 1 − p_t is zero and
+    γ < 1. A soft target y has the focus (1 − p)^(γ y) · p^(γ (1 − y)).
 
     >>> focal_loss(torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 0.0]]))
     tensor([[0.1733, 1.6501]])
@@ -40,14 +40,14 @@ class FocalLoss(ElementwiseLoss):
     tensor(0.1733)
 
     Args:
-        gamma: γ, the focus. 0 is binary cross-entropy, 2 is published for detection, 1 by Cui et al. 2019 and
-            in the recipes of long-tailed CIFAR.
-        alpha: Weight of the positives, 1 − α being that of the negatives; by default both weigh 1. Lin et al.
-            use 0.25 with γ = 2. In Python also one number for each class, shape (C,).
+        gamma: γ, the focus. 0 is binary cross-entropy. Lin et al. use 2 for detection; Cui et al. 2019 and
+            the recipes of long-tailed CIFAR use 1.
+        alpha: α, the weight of the positives; the negatives have 1 − α. By default both have the weight 1.
+            Lin et al. use 0.25 with γ = 2. In Python also one number per class, shape (C,).
         shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
 
     Mind:
-        Outputs are under-confident, so other thresholds than 0.5 suit it better.
+        Outputs are under-confident, so thresholds other than 0.5 work better.
 
     Paper:
         Lin, Goyal, Girshick, He, Dollár,
@@ -68,7 +68,7 @@ class FocalLoss(ElementwiseLoss):
         if alpha is not None:
             alpha = as_float32(alpha, name="alpha")
             if alpha.ndim > 1 or not bool(((alpha >= 0) & (alpha <= 1)).all()):
-                raise ValueError(f"alpha must lie in [0, 1], a number or of shape (C,), got {alpha}")
+                raise ValueError(f"alpha must be a number from 0 to 1, or such numbers (C,), got {alpha}")
         self.register_buffer("alpha", alpha)
 
     def elementwise(self, logits: Tensor, targets: Tensor) -> Tensor:

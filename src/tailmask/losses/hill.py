@@ -19,9 +19,9 @@ class HillLoss(ElementwiseLoss):
     """Hill loss (Zhang et al. 2021), for data where missing positives are recorded as negatives.
 
     See [missing labels](missing-labels.md#unknown-labels-that-stand-as-negatives). A negative costs
-    (λ − p) · p². The published λ = 1.5 pulls it down by 3 p² (1 − p)², a hill around p = 0.5: where the
-    network is sure of a positive, the label hardly counts. A positive costs the focal loss of its logit less
-    a margin. A soft target mixes both.
+    (λ − p) · p². With the published λ = 1.5 its gradient is 3 p² (1 − p)², a hill around p = 0.5: if the
+    network is sure that the class is present, a negative label hardly counts. A positive costs the focal loss
+    of its logit minus a margin. A soft target mixes both.
 
     >>> HillLoss(reduction="none")(torch.tensor([[0.0, 0.0, 4.0]]), torch.tensor([[1.0, 0.0, 0.0]]))
     tensor([[0.7019, 0.2500, 0.4995]])
@@ -32,7 +32,7 @@ class HillLoss(ElementwiseLoss):
         shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
 
     Mind:
-        Outputs are no probabilities. Where all labels are known, true negatives count less, too.
+        Outputs are not probabilities. True negatives count less too, also if no label is missing.
 
     Paper:
         Zhang et al., [Simple and Robust Loss Design for Multi-Label Learning with Missing

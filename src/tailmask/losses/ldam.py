@@ -20,16 +20,16 @@ _UNKNOWN = -1
 
 
 def ldam_margins(positives: Tensor, max_margin: float = 0.5) -> Tensor:
-    """Margin of each class, ∝ n^(−1/4), the rarest class's being `max_margin` (Cao et al. 2019).
+    """Margin of each class, ∝ n^(−1/4); the rarest class has `max_margin` (Cao et al. 2019).
 
-    A class without positives gets the margin of the rarest that has some.
+    A class without positives gets the margin of the rarest class with positives.
 
     >>> ldam_margins(torch.tensor([16.0, 1.0, 0.0]))
     tensor([0.2500, 0.5000, 0.5000])
     """
     present = positives[positives > 0]
     if not len(present):
-        raise ValueError("positives must hold at least one class with samples, got none")
+        raise ValueError("positives must have at least one class with samples, got none")
     rarest = present.min()
     return max_margin * (rarest / positives.clamp(min=rarest)) ** 0.25
 
@@ -49,7 +49,7 @@ class LDAMLoss(WeightedLoss):
 
     For data with one label per sample, so not for use inside `PartialLabelMasking`. The logits are cosine
     similarities: the last layer normalises its input and its weights and has no bias. The published LDAM-DRW
-    is `ldam+drw`: this in a `DeferredReweighting` with `class_balanced_weights`, and reduction "mean".
+    is `ldam+drw`: this loss in a `DeferredReweighting` with `class_balanced_weights` and reduction "mean".
 
     >>> loss = LDAMLoss(positives=[16, 1])
     >>> loss(torch.tensor([[0.3, 0.1]]), torch.tensor([0]))
@@ -105,7 +105,7 @@ class LDAMLoss(WeightedLoss):
         return self._reduce(losses * weights, weights)
 
     def total_weight(self, targets: Tensor) -> Tensor:
-        """What the reduction "mean" divides a batch's sum by, (): the weights of all its samples."""
+        """The divisor of the reduction "mean", (): the sum of the weights of the batch's samples."""
         return self._sample_weights(_class_indices(targets, len(self.margins))).sum()
 
     def _sample_weights(self, classes: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ class LDAMLoss(WeightedLoss):
 
 
 def _class_indices(targets: Tensor, num_classes: int) -> Tensor:
-    """Class of each sample, −1 where it is unknown; refuses rows with several labels."""
+    """Class of each sample, −1 if it is unknown; a ValueError for rows with several labels."""
     if targets.ndim == 1:
         return read_indices(targets, num_classes)[0]
     positive = targets > 0  # (N, C), False for −1 and NaN

@@ -18,8 +18,8 @@ __all__ = ["Poly1Loss"]
 class Poly1Loss(ElementwiseLoss):
     """Poly-1 loss (Leng et al. 2022): the first term of the cross-entropy's expansion gets another weight.
 
-    With p_t the probability of the label, cross-entropy is the series Σ (1 − p_t)^j / j. Where a label is
-    almost right, its first term, 1 − p_t, is nearly all of it. Poly-1 adds ε times this term:
+    With p_t the probability of the label, cross-entropy is the series Σ (1 − p_t)^j / j. If a label is almost
+    right, the first term, 1 − p_t, is nearly the whole sum. Poly-1 adds ε times this term:
     −log p_t + ε (1 − p_t), and with a focus (1 − p_t)^γ · −log p_t + ε (1 − p_t)^(γ + 1). A soft target
     mixes both labels.
 
@@ -27,13 +27,13 @@ class Poly1Loss(ElementwiseLoss):
     tensor(1.1931)
 
     Args:
-        epsilon: ε. 0 leaves the loss as it is. Above 0, labels that are almost right weigh more; below 0 they
-            weigh less, as with a focus. The best value depends on the data: try some.
+        epsilon: ε. 0 does not change the loss. Above 0, labels that are almost right weigh more; below 0 they
+            weigh less, as with a focus. The best value depends on the data: try several.
         gamma: γ, the focus; 0 is cross-entropy.
         shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
 
     Mind:
-        Outputs are no probabilities: with ε above 0 they are more confident, below 0 less.
+        Outputs are not probabilities: with ε above 0 they are more confident, below 0 less.
 
     Paper:
         Leng, Tan, Liu, Cubuk, Shi, Cheng, Anguelov, [PolyLoss: A Polynomial Expansion Perspective of

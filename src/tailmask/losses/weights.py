@@ -25,11 +25,12 @@ __all__ = [
 def class_balanced_weights(positives: Any, beta: float = 0.9999) -> Tensor:
     """Weight of each class by its effective number of samples, ∝ (1 − β) / (1 − βⁿ) (Cui et al. 2019).
 
-    Normalised to sum to C. β = 0 gives 1 for all classes; β towards 1 the inverse number of samples. A class
-    without positives has no effective number: it gets 1, and the others sum to their own number.
+    The weights sum to C. β = 0 gives 1 for all classes; for β towards 1 they become the inverse number of
+    samples. A class without positives has no effective number: it gets 1, and the weights of the others sum
+    to the number of the others.
 
-    As the `weight` of an elementwise loss they are the multi-label form, one weight a class; with
-    `per_sample=True`, or through `sample_weights`, the single-label form, one weight a sample.
+    As the `weight` of an elementwise loss they are the multi-label form, one weight per class. With
+    `per_sample=True`, or through `sample_weights`, they are the single-label form, one weight per sample.
 
     >>> class_balanced_weights([5000, 500, 50, 0])
     tensor([0.0341, 0.2752, 2.6907, 1.0000])
@@ -53,8 +54,8 @@ def class_balance(
 ) -> tuple[Tensor, bool]:
     """Class-balanced weights (Cui et al. 2019), one for each class or one for each sample.
 
-    A class weighs by its effective number of samples, (1 − β) / (1 − βⁿ), normalised to sum to the number of
-    classes. In Python it returns the weights, and whether they go by samples.
+    The weight of a class follows from its effective number of samples, (1 − β) / (1 − βⁿ). The weights sum to
+    the number of classes. In Python it returns the weights, and True if they are per sample.
 
     >>> class_balance([5000, 500, 50, 0], single_label=True)
     (tensor([0.0341, 0.2752, 2.6907, 1.0000]), True)
@@ -63,12 +64,12 @@ def class_balance(
         positives: Positives of each class in the training data, shape (C,).
         beta: β; 0.9 in the recipe of CIFAR-100-LT. Towards 1 the weights become the inverse number of
             samples.
-        per_sample: Whether all terms of a sample get the weight of its label; by default they do where each
-            sample has one label. Otherwise each term gets the weight of its class.
-        single_label: Whether each sample has one label.
+        per_sample: True gives all terms of a sample the weight of its label, the default if each sample has
+            one label. False gives each term the weight of its class.
+        single_label: True if each sample has one label.
 
     Mind:
-        A weight per class scales a class's positives and negatives alike: it does not change their ratio.
+        A weight per class scales positives and negatives equally: it does not change their ratio.
 
     Paper:
         Cui, Jia, Lin, Song, Belongie, [Class-Balanced Loss Based on Effective Number of
@@ -87,16 +88,19 @@ def positive_weights(positives: Any, negatives: Any, *, power: float = 1.0) -> T
     """
     present, absent = class_vector(positives, name="positives"), class_vector(negatives, name="negatives")
     if len(present) != len(absent):
-        raise ValueError(f"positives are of {len(present)} classes, negatives of {len(absent)}")
+        raise ValueError(
+            "positives and negatives must have the same number of classes, "
+            f"got {len(present)} and {len(absent)}"
+        )
     ratio = absent / present
     return (ratio**power).where(ratio.isfinite() & (ratio > 0), 1.0)
 
 
 def sample_weights(targets: Tensor, class_weights: Tensor) -> Tensor:
-    """Weight of each sample, that of its label: the single-label form of class weights (Cui et al. 2019).
+    """Weight of each sample, by its label: the single-label form of class weights (Cui et al. 2019).
 
-    `targets` are class indices (N,) or rows (N, C). A row with several labels, or soft ones, gets the mean
-    weight of its labels; one without any known label gets 1.
+    `targets` are class indices (N,) or rows (N, C). A row with several labels or soft labels gets the mean
+    weight of its labels; a row without a known label gets 1.
 
     >>> sample_weights(torch.tensor([2, 0, -1]), torch.tensor([0.5, 1.0, 4.0]))
     tensor([4.0000, 0.5000, 1.0000])
@@ -107,21 +111,21 @@ def sample_weights(targets: Tensor, class_weights: Tensor) -> Tensor:
         indices, _ = read_indices(targets, len(class_weights))
         return class_weights[indices.clamp(min=0)].where(indices >= 0, 1.0)
     positives = targets.where(targets > 0, 0).to(class_weights.dtype)  # (N, C)
-    # Not a matrix product, which autocast would round to half precision.
+    # No matrix product: autocast would round it to half precision.
     total = (positives * over_classes(class_weights, targets, name="class_weights")).sum(dim=1)
     number = positives.sum(dim=1)
     return torch.where(number > 0, total / number, 1.0)
 
 
 def as_float32(values: Any, *, name: str) -> Tensor:
-    """A copy of the values in float32; what comes as no tensor goes to the default device, as a module's."""
+    """A copy of the values in float32; values that are not a tensor go to torch's default device."""
     device = values.device if isinstance(values, Tensor) else torch.get_default_device()
     tensor = as_tensor(values, name=name, hint="give a number for each class")
     return tensor.to(device, torch.float32, copy=True)
 
 
 def class_vector(values: Any, *, name: str) -> Tensor:
-    """A copy of the values in float32, which must have shape (C,), be finite and not negative."""
+    """A copy of the values in float32; they must have shape (C,), be finite and not negative."""
     vector = as_float32(values, name=name)
     if vector.ndim != 1:
         raise ValueError(f"{name} must have shape (C,), got {tuple(vector.shape)}")
@@ -132,10 +136,10 @@ def class_vector(values: Any, *, name: str) -> Tensor:
 
 
 def over_classes(vector: Tensor, like: Tensor, *, name: str) -> Tensor:
-    """A vector (C,) in a shape that meets axis 1 of `like`."""
+    """A vector (C,) in a shape that broadcasts along axis 1 of `like`."""
     if len(vector) != like.shape[1]:
         raise ValueError(
-            f"{name} has {len(vector)} classes, the targets have {like.shape[1]}: "
+            f"{name} must have {like.shape[1]} classes as the targets have, got {len(vector)}: "
             "did it come from another data set?"
         )
     return vector.view(-1, *[1] * (like.ndim - 2))

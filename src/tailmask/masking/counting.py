@@ -1,4 +1,4 @@
-"""Class counts from whatever holds the training targets."""
+"""Class counts from tensors, arrays, sparse matrices and DataLoaders."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _LABEL_KEYS = ("labels", "targets", "label", "target")
 
 
 def count_classes(targets: Any, *, num_classes: int | None = None) -> Tensor:
-    """Negatives and positives of each class, shape (2, C); unknown labels (−1 or NaN) are neither.
+    """Negatives and positives of each class, shape (2, C); unknown labels (−1 or NaN) do not count.
 
     `targets` is a tensor or array of shape (N, C) or (N, C, …), class indices of shape (N,), a scipy sparse
     matrix, or a DataLoader whose batches end with the targets (or have them under "labels" or "targets").
-    Soft labels count by their side of 0.5. `num_classes` is for class indices that may lack the last ones.
+    Soft labels count by their side of 0.5. `num_classes` is for class indices: the last classes may be
+    missing in them.
 
     >>> count_classes(torch.tensor([[1, 0], [1, 1], [0, -1]]))
     tensor([[1, 1],
@@ -43,7 +44,7 @@ def count_classes(targets: Any, *, num_classes: int | None = None) -> Tensor:
         return _count_indices(tensor, num_classes)
     check_num_classes(num_classes, found=tensor.shape[1])
     tensor = tensor.movedim(1, -1).flatten(0, -2)
-    check_targets(tensor, hint="class indices go in as integers of shape (N,)")
+    check_targets(tensor, hint="pass class indices as integers of shape (N,)")
     positives = (tensor >= 0.5).sum(dim=0)
     return torch.stack([(tensor >= 0).sum(dim=0) - positives, positives])
 
@@ -51,7 +52,7 @@ def count_classes(targets: Any, *, num_classes: int | None = None) -> Tensor:
 def _count_indices(targets: Tensor, num_classes: int | None) -> Tensor:
     indices, number = read_indices(targets, num_classes)
     if num_classes is None and number < 2:
-        raise ValueError("class indices must name at least two classes: pass num_classes")
+        raise ValueError(f"class indices must name at least two classes, got {number}: pass num_classes")
     known = indices[indices >= 0]
     positives = torch.bincount(known, minlength=number)
     return torch.stack([len(known) - positives, positives])
@@ -70,7 +71,7 @@ def _count_batches(loader: DataLoader[Any], num_classes: int | None) -> Tensor:
     if indices:
         return count_classes(torch.cat(indices))
     if total is None:
-        raise ValueError("the DataLoader gave no batch: is its data set empty?")
+        raise ValueError("the DataLoader must have at least one batch, got none: is its data set empty?")
     return total
 
 
@@ -89,8 +90,8 @@ def _targets_of(batch: Any) -> Tensor:
 def _count_sparse(targets: Any, num_classes: int | None) -> Tensor:
     (num_samples, number), _, classes, values = read_sparse(targets)
     check_num_classes(num_classes, found=number)
-    # What is not stored is a negative, so only the stored entries need a look.
-    check_targets(torch.from_numpy(values), hint="class indices go in as integers of shape (N,)")
+    # Entries that are not stored are negatives, so only the stored ones need a check.
+    check_targets(torch.from_numpy(values), hint="pass class indices as integers of shape (N,)")
     positives = np.bincount(classes[values >= 0.5], minlength=number)
     unknown = np.bincount(classes[~(values >= 0)], minlength=number)
     return torch.from_numpy(np.stack([num_samples - positives - unknown, positives]).astype(np.int64))
@@ -115,7 +116,7 @@ def stack_counts(positives: Any, negatives: Any) -> Tensor:
 
 
 def check_counts(class_counts: Any) -> Tensor:
-    """Class counts (2, C) as int64; refuses what are no counts, such as shares.
+    """Class counts (2, C) as int64; a ValueError for values that are not counts, such as shares.
 
     >>> check_counts(torch.tensor([[40.0, 49.0], [10.0, 1.0]]))
     tensor([[40, 49],

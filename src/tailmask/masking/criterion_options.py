@@ -1,4 +1,4 @@
-"""The choices that a criterion is built with, checked once and then fixed."""
+"""The options of a criterion, checked once and then fixed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GAPS: dict[str, Gap] = {"divergence": functional.divergence_gap, "prevalence": f
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What `PartialLabelMasking` was asked to do, in one form; its arguments say what each field means.
+    """The checked options of `PartialLabelMasking`, whose docstring explains each field.
 
     >>> Options.read(2, adapt="prevalence", classes=["cat", "dog"]).statistics
     'validation'
@@ -59,9 +59,9 @@ class Options:
         reduction: Any = "mean",
         validate: bool = False,
     ) -> Self:
-        """The options as given by a user; raises a ValueError for the first that is none."""
+        """The options from a user's values; raises a ValueError for the first one that is not allowed."""
         if not callable(adapt) and str(adapt) not in GAPS:
-            raise ValueError(f"adapt is not {adapt!r}: {nearest(str(adapt), GAPS)}, or pass a function")
+            raise ValueError(f"adapt cannot be {adapt!r}: {nearest(str(adapt), GAPS)}, or pass a function")
         by_prevalence = isinstance(adapt, str) and adapt == "prevalence"
         if not isinstance(num_bins, Integral) or num_bins < 2 or (by_prevalence and num_bins % 2):
             raise ValueError(
@@ -87,16 +87,16 @@ class Options:
 
     @property
     def gap(self) -> Gap:
-        """The function that turns counts into each class's gap."""
+        """The function that computes each class's gap from the counts."""
         return GAPS[self.adapt] if isinstance(self.adapt, str) else self.adapt
 
     @property
     def adapt_name(self) -> str:
-        """What to call the update."""
+        """The name of the update."""
         return self.adapt if isinstance(self.adapt, str) else getattr(self.adapt, "__name__", "custom")
 
     def name_classes(self, indices: Iterable[int]) -> str:
-        """Classes as text, by name where names are known.
+        """Classes as text, by name if the names are known, else by index.
 
         >>> Options.read(2, classes=["cat", "dog"]).name_classes([1])
         'dog'
@@ -105,20 +105,20 @@ class Options:
 
 
 def check_statistics(statistics: Any) -> None:
-    """Refuse a name of no pass.
+    """Raise a ValueError unless `statistics` is "training" or "validation".
 
     >>> check_statistics("testing")
     Traceback (most recent call last):
-    ValueError: statistics is not 'testing': ...
+    ValueError: statistics cannot be 'testing': ...
     """
     if statistics not in get_args(StatisticsSource):
         raise ValueError(
-            f"statistics is not {statistics!r}: {nearest(str(statistics), get_args(StatisticsSource))}"
+            f"statistics cannot be {statistics!r}: {nearest(str(statistics), get_args(StatisticsSource))}"
         )
 
 
 def check_loss(loss: Any) -> None:
-    """Refuse a loss that cannot be masked label by label.
+    """Raise a ValueError for a loss that cannot be masked label by label.
 
     >>> check_loss(torch.nn.BCEWithLogitsLoss(reduction="none"))
     """
@@ -128,7 +128,10 @@ def check_loss(loss: Any) -> None:
             f'such as tailmask.losses.FocalLoss(reduction="none"), got {loss!r}'
         )
     if getattr(loss, "reduction", "none") != "none":
-        raise ValueError('the loss must give one value a label: pass reduction="none" to it')
+        raise ValueError(
+            f"the loss must return one value per label, got reduction={loss.reduction!r}: "
+            'pass reduction="none" to it'
+        )
 
 
 def _read_range(ratio_range: Any) -> tuple[float, float] | None:
@@ -154,7 +157,7 @@ def _read_initial_ratio(choice: Any, num_classes: int) -> Any:
     names = get_args(InitialRatio)
     if isinstance(choice, str):
         if choice not in names:
-            raise ValueError(f"initial_ratio is not {choice!r}: {nearest(choice, names)}")
+            raise ValueError(f"initial_ratio cannot be {choice!r}: {nearest(choice, names)}")
         return choice
     expected = f"{', '.join(names)} or numbers of shape ({num_classes},)"
     try:

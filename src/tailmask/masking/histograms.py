@@ -1,4 +1,4 @@
-"""Histograms of an epoch's outputs: batches add to them, ranks sum them up."""
+"""Histograms of an epoch's outputs, accumulated over batches and summed over ranks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["OutputHistograms", "check_state", "collective_device"]
 
 
 class OutputHistograms(nn.Module):
-    """Counts of the outputs by label, class and bin since the last reset, and of values that were bad.
+    """Counts of the outputs by label, class and bin since the last reset, and counts of invalid values.
 
-    They are part of the state_dict but no buffers: DDP would overwrite every rank's with rank 0's.
+    They are in the state_dict but are not buffers: DDP would overwrite every rank's counts with rank 0's.
 
     >>> histograms = OutputHistograms(1, 2, device=torch.device("cpu"))
     >>> histograms.add(LabelBatch(torch.tensor([[3.0]]), torch.tensor([[1.0]]), None, None))
@@ -33,12 +33,12 @@ class OutputHistograms(nn.Module):
 
     def __init__(self, num_classes: int, num_bins: int, *, device: torch.device) -> None:
         super().__init__()
-        with torch.inference_mode(False):  # an inference tensor could not be added to in training
+        with torch.inference_mode(False):  # training could not change an inference tensor
             self.counts = torch.zeros(2, num_classes, num_bins, dtype=torch.int64, device=device)
             self.faults = torch.zeros(2, dtype=torch.int64, device=device)
 
     def add(self, batch: LabelBatch) -> None:
-        """Count a batch's outputs and bad values."""
+        """Count a batch's outputs and invalid values."""
         logits, targets, known, _ = batch
         logits, num_bins = logits.detach(), self.counts.shape[-1]
         if kernels.applies(logits, num_bins=num_bins):
@@ -48,12 +48,12 @@ class OutputHistograms(nn.Module):
         self.add_faults(batch)
 
     def add_faults(self, batch: LabelBatch) -> None:
-        """Count a batch's bad values alone."""
+        """Count only a batch's invalid values."""
         if batch.faults is not None:
             self.faults += batch.faults
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Set all counts to zero."""
         self.counts.zero_()
         self.faults.zero_()
 
@@ -69,15 +69,15 @@ class OutputHistograms(nn.Module):
         return total[:-2].view_as(self.counts), total[-2:]
 
     def check_state(self, state_dict: dict[str, Any], prefix: str) -> None:
-        """Refuse a state that cannot be loaded here."""
+        """Raise a ValueError for a state that cannot be loaded here."""
         for name in ("counts", "faults"):
             check_state(name, state_dict.get(prefix + name))
         counts = state_dict.get(prefix + "counts", self.counts)
         if counts.shape != self.counts.shape:
             _, num_classes, num_bins = self.counts.shape
             raise ValueError(
-                f"the state must be of {num_classes} classes and {num_bins} bins, "
-                f"got counts of shape {tuple(counts.shape)}: build the criterion as the saved one was"
+                f"the state must have {num_classes} classes and {num_bins} bins, "
+                f"got counts of shape {tuple(counts.shape)}: build the criterion with the saved one's options"
             )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -106,16 +106,18 @@ class OutputHistograms(nn.Module):
 
 
 def collective_device(device: torch.device) -> torch.device:
-    """Where a tensor of the device has to be for a collective of the process group: there, if it is served.
+    """The device for collectives of the process group: `device` itself if the backend supports it.
 
-    NCCL serves CUDA alone, and a criterion may be on the CPU: Lightning moves it there after training.
+    NCCL supports only CUDA, but a criterion may be on the CPU: Lightning moves it there after training.
     """
     served = [entry.partition(":")[0] for entry in torch.distributed.get_backend_config().split(",")]
     return device if device.type in served else torch.device(served[0])
 
 
 def check_state(name: str, value: Any, *, ratios: bool = False) -> None:
-    """Refuse a part of a state that no criterion has saved: a damaged one would spoil training silently.
+    """Raise a ValueError for a part of a state that no criterion can have saved.
+
+    A damaged state would spoil training silently.
 
     >>> check_state("counts", torch.tensor([3, 0]))
     """
@@ -125,4 +127,6 @@ def check_state(name: str, value: Any, *, ratios: bool = False) -> None:
         raise ValueError(f"the state's {name} must be a tensor of {'ratios' if ratios else 'whole numbers'}")
     if not bool(((value > 0) & value.isfinite() if ratios else value >= 0).all()):
         kind = "finite ratios above 0" if ratios else "numbers of 0 or more"
-        raise ValueError(f"the state's {name} must hold {kind}: the file is damaged or of another criterion")
+        raise ValueError(
+            f"the state's {name} must contain only {kind}: the file is damaged or of another criterion"
+        )

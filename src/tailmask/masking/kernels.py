@@ -1,7 +1,7 @@
-"""Fast forms of the plain functions, for eager float32 on the CPU.
+"""Fast versions of the plain functions, for eager float32 on the CPU.
 
-Each gives what the plain function of `tailmask.functional` gives (`tests/masking/test_kernels.py`), and has a
-line in `benchmarks/loss.py` that shows what it saves. `applies` says where they can be used.
+Each returns the same as the plain function of `tailmask.functional` (`tests/masking/test_kernels.py`), and
+has a line in `benchmarks/loss.py` that shows what it saves. `applies` says when they can be used.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from torch import Tensor
 
 __all__ = ["add_histogram", "applies", "draw", "histogram", "is_large", "masked_cross_entropy"]
 
-# Below this many labels the calls cost more than the arithmetic, and the plain functions make fewer of them.
+# Below this number of labels the calls cost more than the arithmetic, and the plain functions call less.
 _LARGE = 2**14
 
-# Labels that are worked on at once: their temporaries stay in the processor's cache.
+# Number of labels per block: the temporaries of a block stay in the processor's cache.
 _BLOCK = 2**17
 
-# How many values from ½ to 1 are multiplied before a logarithm is taken: no such product underflows.
+# Number of values from ½ to 1 that are multiplied before taking a logarithm: such a product never underflows.
 _FACTORS = 64
 
 
 def applies(logits: Tensor, *, num_bins: int, generator: torch.Generator | None = None) -> bool:
-    """Whether the kernels can be used for logits of shape (N, C).
+    """True if the kernels can be used for logits of shape (N, C).
 
     >>> applies(torch.zeros(2, 3), num_bins=10), applies(torch.zeros(2, 3, dtype=torch.float64), num_bins=10)
     (True, False)
@@ -41,14 +41,14 @@ def applies(logits: Tensor, *, num_bins: int, generator: torch.Generator | None 
 
 
 def is_large(logits: Tensor) -> bool:
-    """Whether `masked_cross_entropy` is faster than torch's own cross-entropy of a drawn mask."""
+    """True if `masked_cross_entropy` is faster than torch's own cross-entropy with a drawn mask."""
     return logits.numel() >= _LARGE
 
 
 def histogram(
     probabilities: Tensor, targets: Tensor, num_bins: int, *, known: Tensor | None = None
 ) -> Tensor:
-    """`functional.histogram` by one `bincount` of int32; where `known` is None, all targets are 0 or 1.
+    """`functional.histogram` with one `bincount` of int32; if `known` is None, all targets must be 0 or 1.
 
     >>> histogram(torch.tensor([[0.2], [0.9]]), torch.tensor([[0.0], [1.0]]), 2)
     tensor([[[1, 0]],
@@ -66,7 +66,7 @@ def histogram(
 
 @functools.lru_cache(maxsize=16)
 def _first_bins(num_classes: int, num_bins: int) -> Tensor:
-    """Number of each class's first bin (C,): to make it for every batch is 3 % of a small one."""
+    """Index of each class's first bin (C,), cached: computing it takes 3 % of a small batch's time."""
     return torch.arange(0, num_classes * num_bins, num_bins, dtype=torch.int32, device="cpu")
 
 
@@ -88,11 +88,11 @@ def add_histogram(counts: Tensor, logits: Tensor, targets: Tensor, *, known: Ten
 
 
 def draw(keep: Tensor, targets: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """`functional.draw` for targets (N, C) of 0 and 1 and keep probabilities (2, C), by 16 bits a label.
+    """`functional.draw` for targets (N, C) of 0 and 1 and keep probabilities (2, C), with 16 bits per label.
 
-    A label is kept where its 16 bits, as a whole number below 2¹⁶, are below keep · 2¹⁶ less an offset from
-    [0, 1). Each class has one offset, drawn anew for each batch. Averaged over the offset, the probability is
-    `keep` itself (to 2⁻²⁴) rather than a multiple of 2⁻¹⁶.
+    A label is kept if its 16 bits, as an integer below 2¹⁶, are below keep · 2¹⁶ minus an offset from [0, 1).
+    Each class has one offset, drawn anew for each batch. Averaged over the offset, the probability is `keep`
+    itself (to 2⁻²⁴) rather than a multiple of 2⁻¹⁶.
 
     >>> draw(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
     tensor([[1., 0.],
@@ -105,7 +105,7 @@ def draw(keep: Tensor, targets: Tensor, generator: torch.Generator | None = None
     num_samples, num_classes = targets.shape
     size = (num_samples + 1) * num_classes
     words = torch.empty(size // 4 + 1, dtype=torch.int64, device="cpu")
-    words.random_(-(2**63), None, generator=generator)  # all 64 bits: four labels a word
+    words.random_(-(2**63), None, generator=generator)  # all 64 bits: four labels per word
     bits = words.view(torch.int16)[:size].view(-1, num_classes)  # (N + 1, C), from −2¹⁵ to 2¹⁵ − 1
     offset = (bits[-1] >> 8).float().add_(128).mul_(2**-8)  # multiples of 2⁻⁸: certain labels stay certain
     negatives, positives = (keep * 2**16 - (offset + 2**15)).unbind()
@@ -123,8 +123,8 @@ def masked_cross_entropy(
 ) -> Tensor:
     """`scale` times the summed cross-entropy of the labels that a draw keeps (Eq. 2); targets are 0 or 1.
 
-    One sigmoid serves the loss, its gradient and the histogram, which is added to `counts` (2, C, bins)
-    unless that is None.
+    One sigmoid serves the loss, its gradient and the histogram. The histogram is added to `counts`
+    (2, C, bins) unless that is None.
 
     >>> logits, targets = torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 0.0]])
     >>> masked_cross_entropy(logits, targets, torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
@@ -180,15 +180,15 @@ def _masked_block(
     if counts is not None:
         counts += histogram(probabilities, targets, counts.shape[-1])
     gradient = probabilities.sub_(targets).mul_(draw(keep, targets, generator))
-    # For targets of 0 and 1, cross-entropy is −log max(p, 1 − p), plus |x| where p is on the wrong side of ½:
-    # just there p − y rounds to ±1, with the sign of x. Both terms are 0 where the gradient is masked.
+    # For targets of 0 and 1, cross-entropy is −log max(p, 1 − p), plus |x| if p is on the wrong side of ½:
+    # exactly then p − y rounds to ±1, with the sign of x. Both terms are 0 for masked labels.
     wrong = gradient.round()
     distance = logits.flatten().dot(wrong.flatten())
     return distance - _sum_of_logs(1 - wrong.sub_(gradient).abs_()), gradient
 
 
 def _sum_of_logs(values: Tensor) -> Tensor:
-    """Sum of the logarithms of values from ½ to 1, by one logarithm for each product of 64."""
+    """Sum of the logarithms of values from ½ to 1, with one logarithm per product of 64."""
     values = values.flatten()
     number = len(values) // _FACTORS * _FACTORS
     total = values[:number].view(_FACTORS, -1).prod(dim=0).log_().sum()
@@ -196,7 +196,7 @@ def _sum_of_logs(values: Tensor) -> Tensor:
 
 
 def _blocks(num_rows: int, num_classes: int) -> Iterator[tuple[slice, slice]]:
-    """Parts of a batch of about `_BLOCK` labels each: of all its rows or of all its classes."""
+    """Slices of a batch with about `_BLOCK` labels each: some classes of all rows, or some rows."""
     if num_classes > num_rows:
         width = max(64, _BLOCK // num_rows)
         yield from ((slice(None), slice(start, start + width)) for start in range(0, num_classes, width))

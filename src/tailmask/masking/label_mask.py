@@ -1,4 +1,4 @@
-"""Which labels of a batch stay (Eq. 3): drawn masks or keep probabilities, alone or fused with the loss."""
+"""The mask of a batch (Eq. 3): drawn or as keep probabilities, alone or fused with the loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["can_fuse", "fused_loss", "label_weight"]
 def label_weight(
     keep: Tensor, batch: LabelBatch, options: Options, generator: torch.Generator | None = None
 ) -> Tensor:
-    """What each label's loss is multiplied with (N, C): its mask g, or its keep probability.
+    """Factor of each label's loss (N, C): its mask g, or with `expected` its keep probability.
 
     >>> batch = LabelBatch(torch.zeros(2, 1), torch.tensor([[0.0], [1.0]]), None, None)
     >>> label_weight(torch.tensor([[0.5], [1.0]]), batch, Options.read(1, expected=True))
@@ -38,9 +38,9 @@ def can_fuse(
     options: Options,
     generator: torch.Generator | None = None,
 ) -> bool:
-    """Whether `fused_loss` can do it all: plain labels, cross-entropy, a drawn mask and a reduced loss.
+    """True if `fused_loss` can be used: plain labels, cross-entropy, a drawn mask and a reduced loss.
 
-    Where every label is kept, it cannot: that path stays torch's own. Looking waits for the device.
+    False if every label is kept: then the loss stays torch's own. The check waits for the device.
     """
     return (
         batch.known is None
@@ -62,7 +62,7 @@ def fused_loss(
     num_samples: int,
     counts: Tensor | None,
 ) -> Tensor:
-    """Masked and reduced cross-entropy of a batch by one kernel that also adds to the histograms `counts`."""
+    """Masked and reduced cross-entropy of a batch; the same kernel also adds to the histograms `counts`."""
     divisor = {"mean": batch.logits.numel(), "batchmean": num_samples, "sum": 1}[options.reduction]
     return kernels.masked_cross_entropy(
         batch.logits, batch.targets, keep, counts=counts, generator=generator, scale=1 / divisor

@@ -1,4 +1,4 @@
-"""A batch as the criterion computes with it: shape (N, C), and which labels are known, allowed and finite."""
+"""Batches in the form that the criterion uses: shape (N, C), with unknown and invalid labels marked."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["LabelBatch", "one_hot", "raise_faults", "read", "read_batch"]
 
 
 class LabelBatch(NamedTuple):
-    """Logits and targets (N, C) that can be computed with, and which of them mean something."""
+    """Logits and targets (N, C) of a batch, which labels are known, and how many values are invalid."""
 
     logits: Tensor
     targets: Tensor
-    known: Tensor | None  # (N, C) boolean; None where all labels are known and are 0 or 1
-    faults: Tensor | None  # (2,) how many logits are not finite, and how many targets are not allowed
+    known: Tensor | None  # (N, C) boolean; None if all labels are known and are 0 or 1
+    faults: Tensor | None  # (2,) number of logits that are not finite, and of targets that are not allowed
 
 
 def read(logits: Tensor, targets: Tensor, *, num_classes: int, guard: bool = True) -> LabelBatch:
-    """Logits (N, C, …) and targets, of the same shape or class indices (N, …), as a batch of labels in rows.
+    """The batch of logits (N, C, …) and targets, which have the same shape or are class indices (N, …).
 
-    Half precision becomes float32; `guard` is explained at `read_batch`.
+    Half precision becomes float32. `read_batch` explains `guard`.
 
     >>> read(torch.zeros(2, 3), torch.tensor([2, 0]), num_classes=3).targets
     tensor([[0., 0., 1.],
@@ -55,11 +55,11 @@ def read(logits: Tensor, targets: Tensor, *, num_classes: int, guard: bool = Tru
 def read_batch(
     logits: Tensor, targets: Tensor, *, outside: Tensor | None = None, guard: bool = True
 ) -> LabelBatch:
-    """Set aside unknown labels (−1 or NaN), and count what nobody can have meant.
+    """The batch with unknown labels (−1 or NaN) left out and invalid values counted.
 
-    A guarded batch sets that aside, too; otherwise it goes into the loss, as in torch's own losses. A value
-    that is set aside becomes 0, so that nothing spreads from it through a product with zero. `outside` marks
-    class indices out of range, which `one_hot` has made unknown.
+    With `guard` invalid values are left out too; otherwise they go into the loss, as in torch's own losses. A
+    value that is left out becomes 0, because the product of a NaN with zero is NaN. `outside` marks class
+    indices out of range, which `one_hot` has made unknown.
 
     >>> batch = read_batch(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, -1.0]]))
     >>> batch.targets, batch.known
@@ -79,10 +79,10 @@ def read_batch(
 
 
 def one_hot(indices: Tensor, num_classes: int) -> tuple[Tensor, Tensor | None]:
-    """Class indices (N, …) as rows of 0 and 1 with the class on axis 1, and a mask of those out of range.
+    """Class indices (N, …) as rows of 0 and 1 with the class on axis 1, and a mask of indices out of range.
 
-    An index of −1 or out of range makes the whole row unknown, −1. The mask has the shape of the indices;
-    None means that all are in range or −1, as far as this can be known without waiting for a device.
+    An index of −1 or out of range makes the whole row −1, unknown. The mask has the shape of the indices. It
+    is None if all indices are known to be valid; they are only checked if that needs no wait for a device.
 
     >>> one_hot(torch.tensor([2, -1, -100]), 3)
     (tensor([[ 0,  0,  1],
@@ -90,7 +90,7 @@ def one_hot(indices: Tensor, num_classes: int) -> tuple[Tensor, Tensor | None]:
             [-1, -1, -1]], dtype=torch.int8), tensor([False, False,  True]))
     """
     require_indices(indices)
-    indices = indices.long()  # to torch, 255 in uint8 equals −1
+    indices = indices.long()  # in torch, 255 in uint8 equals −1
     classes = torch.arange(num_classes, device=indices.device).view(-1, *[1] * (indices.ndim - 1))
     rows = (indices.unsqueeze(1) == classes).to(torch.int8)
     if indices.is_cpu and not torch.compiler.is_compiling() and indices.numel():
@@ -102,7 +102,7 @@ def one_hot(indices: Tensor, num_classes: int) -> tuple[Tensor, Tensor | None]:
 
 
 def raise_faults(faults: Tensor) -> None:
-    """Raise a ValueError where a batch, or an epoch of them, had bad values; waits for the device."""
+    """Raise a ValueError if a batch or an epoch had invalid values; waits for the device."""
     bad_logits, bad_targets = faults.tolist()
     if bad_logits:
         raise ValueError(
@@ -111,13 +111,13 @@ def raise_faults(faults: Tensor) -> None:
         )
     if bad_targets:
         raise ValueError(
-            f"{bad_targets} targets were neither 0, 1 or between nor unknown (-1 or NaN), "
-            "nor class indices in range: check how the labels are encoded"
+            "targets must be from 0 to 1, unknown (-1 or NaN), or class indices in range, "
+            f"got {bad_targets} others: check how the labels are encoded"
         )
 
 
 def _is_plain(logits: Tensor, targets: Tensor) -> bool:
-    """Whether all targets are 0 or 1 and all logits are finite, where looking costs no wait for a device."""
+    """True if all targets are 0 or 1 and all logits finite; False if the check would wait for a device."""
     if torch.compiler.is_compiling() or not logits.is_cpu:
         return False
     difference = torch.addcmul(targets, targets, targets, value=-1).flatten()  # t − t², zero for 0 and 1 only

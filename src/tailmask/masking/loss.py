@@ -1,4 +1,4 @@
-"""The criterion: which labels of a batch stay (Eq. 3), what they cost (Eq. 2), and when the ratios move."""
+"""The criterion `PartialLabelMasking`: the masked loss (Eq. 2 and 3) and the updates of its ratios."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _WITHOUT_VALUES = ("meta",)
 class PartialLabelMasking(ExactBuffers):
     """Partial Label Masking (Duarte et al. 2021): a loss that masks single labels of single samples.
 
-    Each class is trained at its own ratio of positives to negatives, by leaving labels out of the loss at
-    random (Eq. 2 and 3). `forward` also bins the outputs that it sees; `step`, called once an epoch like a
-    scheduler, moves each class's ratio by how far its outputs are from the truth (Eq. 4 to 7). The loss need
-    not be moved to a device: it follows the logits.
+    Each class is trained at its own ratio of positives to negatives: labels are left out of the loss at
+    random (Eq. 2 and 3). `forward` also counts the outputs in histograms. `step`, called once per epoch like
+    a scheduler, moves each class's ratio by how far its outputs are from the truth (Eq. 4 to 7). The loss
+    moves itself to the device of the logits.
 
     >>> targets = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
     >>> criterion = PartialLabelMasking.from_targets(targets)
@@ -43,34 +43,36 @@ class PartialLabelMasking(ExactBuffers):
     tensor([2.9406, 0.3401])
 
     Args:
-        class_counts: Negatives and positives of each class in the training data, shape (2, C). Mostly made by
-            `from_targets` or `from_counts`.
+        class_counts: Negatives and positives of each class in the training data, shape (2, C). `from_targets`
+            and `from_counts` compute them.
         loss: Elementwise loss, (logits, targets) → (N, C) without a reduction; None is binary cross-entropy.
         rate: λ of Eq. 7; None is 0.01, and for `adapt="prevalence"` 18 / `epochs`, at most 0.5 (below 14
-            epochs 7 / `epochs`, at most 1; 0.1 where their number is not known).
-        adapt: What moves the ratios: "divergence" is the paper's; "prevalence" matches predicted to true
-            shares of positives and comes to rest, on the outputs for validation data; or a function of the
-            counts (2, C, num_bins) that gives each class's gap (C,). "divergence" compares classes: of two
-            only the signs count (D_c is ±2, ±1 or 0), and one alone never moves.
+            epochs 7 / `epochs`, at most 1; 0.1 if `epochs` is None).
+        adapt: The update of the ratios. "divergence" is the paper's. "prevalence" matches the predicted share
+            of positives to the true one and converges; it uses outputs on validation data. Or a function
+            from the counts (2, C, num_bins) to each class's gap (C,). "divergence" compares classes: with two
+            classes only the signs count (D_c is ±2, ±1 or 0), and a single class never moves.
         num_bins: τ, the number of bins of the output probabilities.
         initial_ratio: "class" (the data's own ratios), their "mean", "min" or "max", or numbers (C,).
-        ratio_range: Lowest and highest target ratio, from the first batch on: a class whose own ratio lies
-            outside is masked before any `step`. The paper uses (0, 1) on MSCOCO.
-        warmup: How many of the first steps leave the ratios; None is 0, and for `adapt="prevalence"` half of
-            `epochs` (5 without them).
-        hold: After how many steps the ratios stay as they are; below 1 a share of `epochs`. None is never.
-        damp: Multiply λ with the learning rate's factor, which `step` then needs.
-        epochs: How many epochs training has, for `adapt="prevalence"` and a share as `hold`; None if that is
-            not known.
-        classes: Names of the classes, for warnings; None numbers them.
-        statistics: Whose outputs move the ratios: "training" counts those that `forward` sees in training,
+        ratio_range: Lowest and highest target ratio, from the first batch on: a class whose own ratio is
+            outside is masked before the first `step`. The paper uses (0, 1) on MSCOCO.
+        warmup: Number of first steps that do not change the ratios; None is 0, and for `adapt="prevalence"`
+            half of `epochs` (5 if `epochs` is None).
+        hold: Number of steps after which the ratios no longer change; below 1 a share of `epochs`. With None
+            they always change.
+        damp: Multiply λ by the learning rate's factor; `step` then needs `lr_factor`.
+        epochs: Number of training epochs, for `adapt="prevalence"` and for a share as `hold`; None if not
+            known.
+        classes: Names of the classes for warnings; None uses indices.
+        statistics: The outputs that move the ratios: "training" uses those of `forward` in training,
             "validation" only those given to `update`. None is "validation" for `adapt="prevalence"`, else
             "training".
-        expected: Weigh labels by their keep probability instead of drawing: the same loss in the mean,
-            without the draw's variance.
+        expected: Weight labels by their keep probability instead of drawing: the same expected loss, without
+            the variance of the draw.
         reduction: "mean" over the known labels as in torch.nn; "batchmean", the paper's: summed over classes,
             mean over samples; "sum"; or "none", (N, C).
-        generator: Source of the masks; None is torch's own. Naming one breaks the graph of torch.compile.
+        generator: Random generator of the masks; None is torch's own. A generator breaks the graph of
+            torch.compile.
         validate: Check values in every `forward` rather than in `step`; waits for the device.
     """
 
@@ -78,7 +80,7 @@ class PartialLabelMasking(ExactBuffers):
     target_ratio: Tensor  # (C,) r̄
     num_steps: Tensor  # ()
     keep: Tensor  # (2, C) keep probabilities of the current epoch, derived from the ratios
-    trained_keep: Tensor  # (2, C) those that the last training pass was masked by
+    trained_keep: Tensor  # (2, C) keep probabilities of the last training pass
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class PartialLabelMasking(ExactBuffers):
         notices.too_few_classes(self.options, class_counts, rate=self.schedule.rate)
 
     def _make_buffers(self, class_counts: Tensor) -> None:
-        """All state that a step or a batch changes, on the device of the class counts."""
+        """Register all state that a step or a batch changes, on the device of the class counts."""
         device = class_counts.device
         start = ratios.initial_ratio(self.options, class_counts)
         keep = ratios.keep(class_counts, start)
@@ -170,12 +172,12 @@ class PartialLabelMasking(ExactBuffers):
 
     @property
     def adapt(self) -> str | Gap:
-        """What moves the ratios, as it was given."""
+        """The update of the ratios, as given to the constructor."""
         return self.options.adapt
 
     @property
     def reduction(self) -> Reduction:
-        """How the values of a batch become a loss."""
+        """The reduction of a batch's losses."""
         return self.options.reduction
 
     @property
@@ -185,7 +187,7 @@ class PartialLabelMasking(ExactBuffers):
 
     @property
     def warmup(self) -> int:
-        """How many of the first steps leave the ratios."""
+        """Number of first steps that do not change the ratios."""
         return self.schedule.warmup
 
     @property
@@ -200,7 +202,7 @@ class PartialLabelMasking(ExactBuffers):
 
     @property
     def faults(self) -> Tensor:
-        """How many logits were not finite and how many targets not allowed since the last step, (2,)."""
+        """Number of logits that were not finite and of targets not allowed since the last step, (2,)."""
         return self.histograms.faults
 
     def forward(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> Tensor:
@@ -233,26 +235,26 @@ class PartialLabelMasking(ExactBuffers):
 
     @torch.no_grad()
     def update(self, logits: Tensor, targets: Tensor) -> None:
-        """Record a batch's outputs for the next `step` without a loss, in a pass of your own.
+        """Record a batch's outputs for the next `step`, without a loss.
 
-        For statistics of validation data, or of a clean pass over the training data: with
-        `statistics="validation"` nothing else is counted.
+        Use it for statistics on validation data, or on a separate pass over the training data. With
+        `statistics="validation"` only these outputs count.
 
-        In a process group `step` adds up what the ranks have recorded. So give each rank its own part of the
-        data, or call `update` on one rank only: where every rank records the whole validation set, each
-        sample counts as often as there are ranks, and rare classes look better known than they are.
+        In a process group `step` sums the counts of all ranks. So give each rank its own part of the data, or
+        call `update` on one rank only. If every rank records the whole validation set, each sample counts
+        once per rank, and rare classes seem to have more evidence than they have.
         """
         self.histograms.add(self._read(logits, targets))
         self._notices.by_update = True
 
     def step(self, *, lr_factor: float | None = None) -> RatioUpdate:
-        """Move the target ratios by what was recorded since the last step (Eq. 5 to 7); call once an epoch.
+        """Move the target ratios by the outputs since the last step (Eq. 5 to 7); call once per epoch.
 
-        `lr_factor` is the epoch's learning rate as a share of its base; it is used with `damp=True` only.
+        `lr_factor` is the epoch's learning rate as a share of its base; only `damp=True` uses it.
 
-        In a process group all ranks must call it: their counts are summed, so that every rank gets the ratios
-        that one process would have got. Where nothing was recorded, logits or gaps were not finite or targets
-        not allowed, it raises a ValueError and changes nothing; `reset` forgets such statistics.
+        In a process group all ranks must call it: their counts are summed, and every rank gets the ratios
+        that a single process would get. It raises a ValueError and changes nothing if nothing was recorded,
+        if logits or gaps were not finite, or if targets were not allowed; `reset` clears such statistics.
         """
         with torch.no_grad():
             counts, faults = self.summed_statistics()
@@ -270,12 +272,12 @@ class PartialLabelMasking(ExactBuffers):
             return RatioUpdate(self.target_ratio.clone(), gap, divergence, self.keep.clone())
 
     def reset(self) -> None:
-        """Forget the statistics recorded since the last `step`, bad values included; the ratios stay."""
+        """Clear the statistics recorded since the last `step`, including invalid values; keep the ratios."""
         self.forget_outputs()
         self.faults.zero_()
 
     def forget_outputs(self) -> None:
-        """Forget the recorded outputs alone; `step` still reports bad values."""
+        """Clear only the recorded outputs; `step` still reports invalid values."""
         self.counts.zero_()
         self._notices.forget_sources()
 
@@ -284,16 +286,15 @@ class PartialLabelMasking(ExactBuffers):
         return self.histograms.summed()
 
     def set_class_counts(self, positives: Any, negatives: Any) -> None:
-        """Tell the loss that the data's class counts have changed; the target ratios stay.
+        """Set new class counts of the data; the target ratios stay.
 
-        For samplers that draw other samples each epoch: Eq. 3 holds only for the ratio of what is drawn. A
-        class that has had one label only, and so no target ratio, starts from its own ratio once it gets
-        both.
+        For samplers that draw different samples each epoch: Eq. 3 needs the class ratio of the drawn samples.
+        A class with only one label so far has no target ratio; it starts from its own ratio once it has both.
         """
         class_counts = check_counts(stack_counts(positives, negatives))
         if class_counts.shape != self.class_counts.shape:
             raise ValueError(
-                f"class counts must be of {self.num_classes} classes, got {class_counts.shape[1]}: "
+                f"class counts must have {self.num_classes} classes, got {class_counts.shape[1]}: "
                 "did they come from another data set?"
             )
         has_none = ratios.lacks_target(self.class_counts, self.target_ratio)
@@ -301,42 +302,42 @@ class PartialLabelMasking(ExactBuffers):
         self._set_ratio(self.class_ratio.where(has_none, self.target_ratio))
 
     def extend_class_counts(self, positives: Any, negatives: Any) -> None:
-        """Tell the loss that there are more data by now: how far the ratios are from their start stays.
+        """Set the class counts after more data arrived; each ratio keeps its factor over its initial ratio.
 
-        For training in parts. The start, `initial_ratio`, is that of all data so far.
+        For training in parts. The initial ratio is computed from all data so far.
         """
         moved = self.target_ratio / ratios.initial_ratio(self.options, self.class_counts)
         self.set_class_counts(positives, negatives)
         self._set_ratio(moved * ratios.initial_ratio(self.options, self.class_counts))
 
     def is_idle_for(self, num_epochs: int) -> bool:
-        """Whether so many more epochs mask nothing, because the warm-up leaves the ratios for that long."""
+        """True if the next `num_epochs` epochs mask nothing, because the ratios do not change in time."""
         if self.warmup == 0 or bool((self.keep < 1).any()):
             return False
         return self.schedule.is_idle or int(self.num_steps) + num_epochs <= self.warmup + 1
 
     @property
     def supports_prior_shift(self) -> bool:
-        """Whether `prior_shift` is valid for the loss: cross-entropy that weighs both labels alike."""
+        """True if `prior_shift` is valid for the loss: cross-entropy with equal weights for both labels."""
         return takes_prior_shift(self.loss)
 
     def prior_shift(self) -> Tensor:
-        """log(r / r̄), shape (C,): added to logits, it undoes the ratios that training was held at.
+        """log(r / r̄), shape (C,): added to logits, it undoes the effect of the training ratios.
 
-        The ratios are those that the last training `forward` was masked by, as part of the state: a `step`
-        or new class counts show with the next one. Before the first they are those to start from. A class
-        that was trained unmasked, for lack of a label, has the shift 0.
+        The shifted outputs are probabilities under the data's own prior. This holds for binary cross-entropy,
+        also with constant class weights, and approximately while the ratios still move. For other losses a
+        warning says that the results are not probabilities.
 
-        Turns outputs back into probabilities under the data's own prior. Valid for binary cross-entropy, also
-        with constant class weights; approximate while the ratios still move; for other losses a warning says
-        that the result is no probability.
+        The ratios are those of the last `forward` in training, which are part of the state. A `step` or new
+        class counts take effect with the next `forward`; before the first one the initial ratios are used. A
+        class with only one label is trained unmasked and has the shift 0.
         """
         if not self.supports_prior_shift:
             notices.wrong_shift(self.loss)
         return ratios.prior_shift(self.trained_keep)
 
     def extra_repr(self) -> str:
-        """The options that tell one instance from another."""
+        """The main options, for `repr`."""
         return (
             f"num_classes={self.num_classes}, rate={self.rate:g}, adapt={self.options.adapt_name}, "
             f"num_bins={self.num_bins}, expected={self.options.expected}, reduction={self.reduction}"
@@ -350,9 +351,9 @@ class PartialLabelMasking(ExactBuffers):
         return batch
 
     def _follow(self, device: torch.device) -> None:
-        """Go to the device of the logits; but not to the one of tensors without values."""
+        """Move to the device of the logits, unless that device has no values."""
         if device != self.keep.device and device.type not in _WITHOUT_VALUES:
-            with torch.inference_mode(False):  # which would make buffers that no step can change
+            with torch.inference_mode(False):  # else no step could change the buffers
                 self.to(device)
 
     def _set_ratio(self, target_ratio: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""From class counts and target ratios to keep probabilities, and from histograms to new ratios."""
+"""Class ratios, keep probabilities and gaps of a criterion, from its counts and options."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = [
 
 
 class RatioUpdate(NamedTuple):
-    """What one `PartialLabelMasking.step` did, to log and to plot; tensors on the criterion's device."""
+    """The result of one `PartialLabelMasking.step`, to log and to plot; tensors on the criterion's device."""
 
     target_ratio: Tensor  # (C,) r̄ of the next epoch
     gap: Tensor  # (C,) D_c, the signal that moved the ratios
-    divergence: Tensor  # (2, C) D⁻ and D⁺ before normalisation; NaN where a label was not seen
+    divergence: Tensor  # (2, C) D⁻ and D⁺ before normalisation; NaN if a label was not seen
     keep: Tensor  # (2, C) share of negatives and of positives that the next epoch keeps
 
 
@@ -42,7 +42,7 @@ def class_ratio(class_counts: Tensor) -> Tensor:
 
 
 def has_both_labels(class_counts: Tensor) -> Tensor:
-    """Classes (C,) with positives and negatives in the data; the others are neither masked nor adapted.
+    """True for each class (C,) with positives and negatives; the others are neither masked nor adapted.
 
     >>> import torch
     >>> has_both_labels(torch.tensor([[40, 50], [10, 0]]))
@@ -52,7 +52,9 @@ def has_both_labels(class_counts: Tensor) -> Tensor:
 
 
 def lacks_target(class_counts: Tensor, target_ratio: Tensor) -> Tensor:
-    """Classes (C,) that never had both labels: their own ratio, as good as 0 or infinite, is in its place.
+    """True for each class (C,) that never had both labels and so has no target ratio.
+
+    Its target ratio is then its class ratio, the smallest or largest one allowed.
 
     >>> import torch
     >>> counts = torch.tensor([[40, 50], [10, 0]])
@@ -63,7 +65,7 @@ def lacks_target(class_counts: Tensor, target_ratio: Tensor) -> Tensor:
 
 
 def initial_ratio(options: Options, class_counts: Tensor) -> Tensor:
-    """Ratios r̄₁ (C,) to start from; a class without both labels starts from its own.
+    """Initial target ratios r̄₁ (C,); a class without both labels starts from its own ratio.
 
     >>> import torch
     >>> counts = torch.tensor([[40, 40, 50], [10, 30, 0]])
@@ -82,7 +84,7 @@ def initial_ratio(options: Options, class_counts: Tensor) -> Tensor:
 
 
 def clip(options: Options, ratio: Tensor, class_counts: Tensor) -> Tensor:
-    """Target ratios within the range that the options allow; classes without both labels have none."""
+    """Target ratios clipped to `ratio_range`, except for classes without both labels."""
     if options.ratio_range is None:
         return ratio
     return ratio.clamp(*options.ratio_range).where(has_both_labels(class_counts), ratio)
@@ -101,7 +103,7 @@ def keep(class_counts: Tensor, target_ratio: Tensor) -> Tensor:
 
 
 def prior_shift(keep: Tensor) -> Tensor:
-    """log(r / r̄) of each class (C,), from the keep probabilities (2, C) that hold it at r̄.
+    """log(r / r̄) of each class (C,), from its keep probabilities (2, C).
 
     >>> import torch
     >>> prior_shift(torch.tensor([[0.5, 1.0], [1.0, 1.0]]))
@@ -115,17 +117,17 @@ def prior_shift(keep: Tensor) -> Tensor:
 def gaps(options: Options, counts: Tensor, class_counts: Tensor) -> Tensor:
     """D_c of each class (C,) from its histograms (2, C, bins), checked; 0 for classes without both labels.
 
-    Those have no say in what the others are compared with, either.
+    Classes without both labels do not influence the gaps of the others either.
     """
     both = has_both_labels(class_counts)
     gap = options.gap(counts.where(both[:, None], 0))
     if gap.shape != both.shape:
         raise ValueError(
-            f"adapt must give one gap a class, shape ({options.num_classes},), got {tuple(gap.shape)}"
+            f"adapt must return one gap per class, shape ({options.num_classes},), got {tuple(gap.shape)}"
         )
     gap = gap.where(both, 0.0)
     strange = (~gap.isfinite()).nonzero().flatten().tolist()
     if strange:
         names = options.name_classes(strange)
-        raise ValueError(f"adapt must give finite gaps, got {gap[strange[0]]:g} for class {names}")
+        raise ValueError(f"adapt must return finite gaps, got {gap[strange[0]]:g} for class {names}")
     return gap

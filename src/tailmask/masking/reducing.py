@@ -1,4 +1,4 @@
-"""From the losses of single labels to the loss of a batch."""
+"""Reduction of the losses of single labels to the loss of a batch."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tailmask.masking.labels import LabelBatch
 
 __all__ = ["Loss", "reduced_loss", "sample_column", "takes_prior_shift"]
 
-Loss = Callable[[Tensor, Tensor], Tensor]  # logits, targets → one value a label
+Loss = Callable[[Tensor, Tensor], Tensor]  # logits, targets → one value per label
 
 
 def reduced_loss(
     loss: Loss | None, batch: LabelBatch, weight: Tensor | None, *, reduction: Reduction, shape: torch.Size
 ) -> Tensor:
-    """Loss of a batch's known labels, each times its weight; `shape` is that of the logits as given.
+    """Loss of a batch's known labels, each times its weight; `shape` is the original shape of the logits.
 
-    None is binary cross-entropy.
+    If `loss` is None, it is binary cross-entropy.
 
     >>> batch = LabelBatch(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]), torch.tensor([[True, False]]), None)
     >>> reduced_loss(None, batch, None, reduction="mean", shape=torch.Size([1, 2]))
@@ -37,14 +37,14 @@ def reduced_loss(
         mean = _losses(loss, batch, weight, reduction="mean")
         if batch.known is None:
             return mean
-        # Over the known labels, never the kept ones: Eq. 2 does not renormalise.
+        # The mean over the known labels, not over the kept ones: Eq. 2 does not renormalise.
         return mean * (batch.known.numel() / batch.known.sum().clamp(min=1).to(mean.dtype))
     total = _losses(loss, batch, weight, reduction="sum")
     return total if reduction == "sum" else total / shape[0]
 
 
 def sample_column(sample_weight: Tensor, shape: torch.Size) -> Tensor:
-    """Weights of the samples (N,) as a column beside logits of a shape, once its places are rows.
+    """Sample weights (N,) as a column (rows, 1), for logits of the given shape flattened to rows.
 
     >>> sample_column(torch.tensor([1.0, 2.0]), torch.Size([2, 5]))
     tensor([[1.],
@@ -56,7 +56,7 @@ def sample_column(sample_weight: Tensor, shape: torch.Size) -> Tensor:
 
 
 def takes_prior_shift(loss: Loss | None) -> bool:
-    """Whether a shift of its outputs undoes a ratio: cross-entropy that weighs both labels alike does so.
+    """True if a shift of the logits undoes a ratio: for cross-entropy with equal weights for both labels.
 
     >>> takes_prior_shift(None), takes_prior_shift(nn.BCEWithLogitsLoss(pos_weight=torch.tensor([2.0])))
     (True, False)
@@ -76,7 +76,7 @@ def _losses(loss: Loss | None, batch: LabelBatch, weight: Tensor | None, *, redu
     values = loss(batch.logits, batch.targets)
     if values.shape != batch.logits.shape:
         raise ValueError(
-            f"the loss must give one value a label, shape {tuple(batch.logits.shape)}, "
+            f"the loss must return one value per label, shape {tuple(batch.logits.shape)}, "
             f'got {tuple(values.shape)}: pass reduction="none" to it'
         )
     if weight is not None:

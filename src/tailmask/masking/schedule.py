@@ -1,4 +1,4 @@
-"""λ of each update: when the ratios begin and cease to move, and how far an update moves them."""
+"""The schedule of λ: when the ratios start and stop moving, and how far each update moves them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor
 
 __all__ = ["Schedule", "number"]
 
-# What the update by prevalence does where the number of epochs is known: nothing in the first half of
-# training, so that the network learns from all labels. In the second half it can move the logarithm of a
-# ratio by 9 in all. A short training would need large steps for that, which may overshoot: there it is 3.5
-# in all, as long as no step is above 1.
+# The update by prevalence, if the number of epochs is known: it does nothing in the first half of training,
+# so the network learns from all labels. In the second half it can move the logarithm of a ratio by 9 in
+# total. A short training would need large steps for that, and these may overshoot: there the total is 3.5,
+# as long as no step is above 1.
 _WAY, _SHORT_WAY = 9.0, 3.5
 _LARGE_STEP, _LARGEST_STEP = 0.5, 1.0
 
@@ -23,7 +23,7 @@ _LARGE_STEP, _LARGEST_STEP = 0.5, 1.0
 class Schedule:
     """λ of Eq. 7 at each update: 0 for the first `warmup` updates and from update `hold` on, else `rate`.
 
-    With `damp`, λ is multiplied with the learning rate's factor.
+    With `damp`, λ is multiplied by the learning rate's factor.
 
     >>> schedule = Schedule.of("prevalence", epochs=8)
     >>> [schedule.rate_at(update) for update in range(8)]
@@ -55,12 +55,12 @@ class Schedule:
         damp: bool = False,
         epochs: Any = None,
     ) -> Self:
-        """The schedule of an update; what is None gets the update's own default.
+        """The schedule of an update; values that are None get the update's default.
 
-        For "divergence" and functions, that is a rate of 0.01 and no warm-up. For "prevalence" it depends on
-        the number of epochs: a warm-up of half of them, and a rate of 18 / epochs, at most 0.5 (below 14
-        epochs 7 / epochs, at most 1). Where their number is not known, it is a warm-up of 5 and a rate of
-        0.1. A `hold` below 1 is a share of the epochs.
+        For "divergence" and functions, the default is a rate of 0.01 and no warm-up. For "prevalence" it
+        depends on the number of epochs: a warm-up of half of them, and a rate of 18 / epochs, at most 0.5
+        (below 14 epochs 7 / epochs, at most 1). If the number is not known, it is a warm-up of 5 and a rate
+        of 0.1. A `hold` below 1 is a share of the epochs.
 
         >>> Schedule.of("divergence"), Schedule.of("prevalence").warmup
         (Schedule(rate=0.01, warmup=0, hold=None, damp=False), 5)
@@ -84,7 +84,7 @@ class Schedule:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no update ever moves the ratios, because `hold` ends them before the warm-up is over."""
+        """True if no update ever moves the ratios, because `hold` is reached before the warm-up ends."""
         return self.hold is not None and self.hold <= self.warmup
 
     def rate_at(self, update: int, *, lr_factor: float | None = None) -> float:
@@ -116,7 +116,7 @@ def _rate_for(epochs: int | None) -> float:
 
 
 def _read_hold(hold: Any, epochs: int | None) -> int | None:
-    """The first update that leaves the ratios; at least one moves them."""
+    """The first update that no longer changes the ratios; at least 1."""
     if hold is None:
         return None
     read = number(hold)
@@ -138,7 +138,7 @@ def _whole(value: Any, name: str, *, least: int) -> int:
 
 
 def number(value: Any) -> float:
-    """A real number, or a tensor of one, as a float; NaN, which lies in no range, for anything else.
+    """A real number, or a tensor with one, as a float; NaN, which no range contains, for anything else.
 
     >>> number(Tensor([2.0])[0]), number("2")
     (2.0, nan)

@@ -74,7 +74,7 @@ def read_members(targets: Any, num_classes: int | None = None) -> tuple[int, Cla
         samples, classes = (axis.numpy() for axis in stored.nonzero(as_tuple=True))
         values = tensor[stored].to(torch.float64).numpy()
     check_num_classes(num_classes, found)
-    check_targets(torch.from_numpy(values), hint="class indices go in as integers of shape (N,)")
+    check_targets(torch.from_numpy(values), hint="pass class indices as integers of shape (N,)")
     unknown, positive = ~(values >= 0), values >= 0.5
     return (
         number,
