@@ -141,7 +141,7 @@ def test_with_groups_and_times_the_past_of_those_held_out_is_left_out():
         ({"day": "soon"}, TIMED, "'soon' in row 1 of the column 'day', which is neither a date nor a number"),
         ({"day": "2024-01-01"}, TIMED, "same time"),
         ({"patient": "me"}, GROUPED, "too few"),
-        ({"patient": "me"}, DataOptions(labels="y", group="patient", time="day"), "none is left to train on"),
+        ({"patient": "me"}, DataOptions(labels="y", group="patient", time="day"), "none is left for training"),
     ],
 )
 def test_columns_that_cannot_split_are_refused(change, options, words):
