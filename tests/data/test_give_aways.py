@@ -129,35 +129,35 @@ def test_tables_name_the_columns(tmp_path: Path) -> None:
     )
     frame.write_csv(tmp_path / "a.csv")
     dataset = load(tmp_path / "a.csv", DataOptions(labels="churn,late"))
-    found = [note for note in dataset.notes if "alone tells" in note]
+    found = [note for note in dataset.notes if "alone predicts" in note]
     assert [note.split("'")[1] for note in found] == ["churn_flag", "reason"]
-    assert all("alone tells churn almost" in note for note in found)
+    assert all("alone predicts churn almost" in note for note in found)
     clean = load(tmp_path / "a.csv", DataOptions(labels="churn,late", drop="churn_flag,reason"))
-    assert not [note for note in clean.notes if "alone tells" in note]
+    assert not [note for note in clean.notes if "alone predicts" in note]
 
 
 def test_arrays_number_the_features_and_many_share_a_note(tmp_path: Path) -> None:
     label = churn()
     X = np.column_stack([rng().normal(size=(ROWS, 2)), label])
     np.savez(tmp_path / "a.npz", X=X, Y=label[:, None].astype(np.int8), classes=np.array(["churn"]))
-    (note,) = [note for note in load(tmp_path / "a.npz").notes if "alone tells" in note]
-    assert note.startswith("'feature 2' alone tells churn almost")
+    (note,) = [note for note in load(tmp_path / "a.npz").notes if "alone predicts" in note]
+    assert note.startswith("'feature 2' alone predicts churn almost")
     np.savez(tmp_path / "b.npz", X=np.tile(X, 6), Y=label[:, None].astype(np.int8))
-    (note,) = [note for note in load(tmp_path / "b.npz").notes if "alone tells" in note]
+    (note,) = [note for note in load(tmp_path / "b.npz").notes if "alone predicts" in note]
     assert note.startswith("each of 6 features (feature 2, feature 5,")
 
 
 @pytest.mark.parametrize("name", ["yeast", "scene", "emotions", "medical", "enron", "tmc2007"])
 def test_public_sets_are_honest(real_data: Path, name: str) -> None:
     dataset = load(real_data / "mulan" / name)
-    assert not [note for note in dataset.notes if "alone tells" in note]
+    assert not [note for note in dataset.notes if "alone predicts" in note]
 
 
 def test_a_conference_is_told_by_its_name(real_data: Path) -> None:
     """All papers of StatPhys 23, and no others, say that it was the 23rd conference of the IUPAP."""
-    notes = [note for note in load(real_data / "mulan" / "bibtex").notes if "alone tells" in note]
+    notes = [note for note in load(real_data / "mulan" / "bibtex").notes if "alone predicts" in note]
     assert [note.split(" almost")[0] for note in notes] == [
-        f"'{word}' alone tells TAG_statphys23" for word in ("iupap", "xxiii")
+        f"'{word}' alone predicts TAG_statphys23" for word in ("iupap", "xxiii")
     ]
 
 

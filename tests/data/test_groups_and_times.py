@@ -95,7 +95,7 @@ def test_a_split_by_time_trains_on_the_past(tmp_path, kind):
     assert abs(len(data.validation) - 0.1 * ROWS) <= 8
     assert sum(map(len, taken.values())) == ROWS
     assert data.raw.test.format.names == ("patient", "x")
-    assert any("not learned from unless --features names it" in note for note in data.notes)
+    assert any("unless --features names it" in note for note in data.notes)
     folds = make_folds(data.raw.development, 5, seed=0)
     days = pl.concat([taken["train"], taken["validation"]])["day"].to_numpy()
     assert folds.forward
@@ -141,7 +141,11 @@ def test_with_groups_and_times_the_past_of_those_held_out_is_left_out():
         ({"day": "soon"}, TIMED, "'soon' in row 1 of the column 'day', which is neither a date nor a number"),
         ({"day": "2024-01-01"}, TIMED, "same time"),
         ({"patient": "me"}, GROUPED, "too few"),
-        ({"patient": "me"}, DataOptions(labels="y", group="patient", time="day"), "none is left to train on"),
+        (
+            {"patient": "me"},
+            DataOptions(labels="y", group="patient", time="day"),
+            "none is left for training",
+        ),
     ],
 )
 def test_columns_that_cannot_split_are_refused(change, options, words):
@@ -164,7 +168,7 @@ def test_a_second_file_has_its_groups_and_times_too(tmp_path):
     members = data.test.members[:, 0]
     np.testing.assert_array_equal(patients[:, None] == patients, members[:, None] == members)
     shared = sum(patient in set(frame[data.row_numbers["train"] - 1]["patient"]) for patient in patients)
-    assert any(note.startswith(f"{shared} rows of test have a 'patient' of training") for note in data.notes)
+    assert any(note.startswith(f"{shared} rows of test share 'patient' with training") for note in data.notes)
     np.testing.assert_array_equal(data.row_numbers["test"], np.arange(1, 101))
 
 

@@ -30,10 +30,11 @@ class Named(NamedTuple):
 
 NAMED = {
     "digits": Named(
-        "two small digits an image, a long tail; needs no download", "tailmask.data.public.digits:load_digits"
+        "two small digits per image, a long tail; needs no download",
+        "tailmask.data.public.digits:load_digits",
     ),
     "multimnist": Named(
-        "two MNIST digits an image, the paper's long tail", "tailmask.data.public.multimnist:load_multimnist"
+        "two MNIST digits per image, the paper's long tail", "tailmask.data.public.multimnist:load_multimnist"
     ),
     "cifar10-lt": Named("CIFAR-10 with a long tail, --rho 100", "tailmask.data.public.cifar:load_cifar10"),
     "cifar100-lt": Named("CIFAR-100 with a long tail, --rho 100", "tailmask.data.public.cifar:load_cifar100"),
@@ -55,9 +56,9 @@ def load(
     *,
     labels: Sequence[str] | None = None,
 ) -> Dataset:
-    """Load a data set by its name, or the user's own: the path of a file, or a polars or pandas frame.
+    """Load a public data set by its name, or your own data: the path of a file, or a polars or pandas frame.
 
-    `labels` are the columns that are labels, which `options` may name, too.
+    `labels` are the names of the label columns; `options.labels` can name them, too.
 
     >>> dataset = load("digits")
     >>> dataset.shape, len(dataset.classes)

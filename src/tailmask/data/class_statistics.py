@@ -1,4 +1,4 @@
-"""What a split holds: how often each class is positive, how uneven that is, and which go together."""
+"""Label statistics of a split: positives of each class, imbalance, and which classes occur together."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ __all__ = ["Statistics", "co_occurrence", "summaries", "summarize"]
 class Statistics:
     """Label statistics of one split; all counts are over known labels.
 
-    `order` lists the classes from the most to the least frequent. `rho` is the imbalance ρ, the positives of
-    the most frequent class over those of the least frequent one that has any; None where no class has.
+    `order` lists the classes from the most to the least frequent. `rho` is the imbalance ρ: the positives of
+    the most frequent class over those of the least frequent class that has any. It is None if no class has
+    positives.
     """
 
     classes: tuple[str, ...]
@@ -36,18 +37,18 @@ class Statistics:
 
     @property
     def ratios(self) -> tuple[float | None, ...]:
-        """Positives over negatives of each class, r_c; None where there are no negatives."""
+        """Positives over negatives of each class, r_c; None for a class without negatives."""
         counted = zip(self.positives, self.negatives, strict=True)
         return tuple(positive / negative if negative else None for positive, negative in counted)
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Classes from the most to the least frequent, those with equal counts as they stand."""
+        """Classes from the most to the least frequent. Equal counts keep their order."""
         return tuple(sorted(range(len(self.classes)), key=lambda c: -self.positives[c]))
 
     @property
     def rho(self) -> float | None:
-        """Imbalance ρ: the largest number of positives of a class over the smallest that is not zero."""
+        """Imbalance ρ: the largest number of positives of any class over the smallest that is not zero."""
         present = [number for number in self.positives if number]
         return max(present) / min(present) if present else None
 
@@ -111,7 +112,7 @@ def summaries(dataset: Dataset) -> dict[str, Statistics]:
 
 
 def co_occurrence(split: Split) -> Tensor:
-    """How many samples have both classes, (C, C) int64; the diagonal holds the positives of each.
+    """The number of samples that have both classes, (C, C) int64. The diagonal has the positives of each.
 
     >>> split = Split(torch.zeros(3, 1), torch.tensor([[1, 0], [1, 1], [-1, 1]], dtype=torch.int8))
     >>> co_occurrence(split)
@@ -122,7 +123,7 @@ def co_occurrence(split: Split) -> Tensor:
         counts = split.targets.astype("int64")
         return torch.from_numpy((counts.T @ counts).toarray())
     total = torch.zeros(split.num_classes, split.num_classes, dtype=torch.int64)
-    step = 2**16  # float32 counts up to 2²⁴ are exact, and their product is far faster than that of integers
+    step = 2**16  # float32 counts are exact up to 2²⁴ and multiply much faster than integers
     for start in range(0, len(split), step):
         present = (split.targets[start : start + step] == 1).float()
         total += (present.T @ present).to(torch.int64)

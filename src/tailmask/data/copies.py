@@ -1,6 +1,6 @@
 """Rows with the same features, found by a hash of each row.
 
-A row whose copy stands in training says little about new data, so copies belong in one part of a split.
+If a test row has a copy in training, its score says little about new data. So copies belong in one part.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["are_coarse", "copy_groups", "frame_keys", "joined_groups", "num_copies", "row_keys"]
 
-# Fewer different rows than this, or than this share of all rows, are no copies: the features are coarse,
-# and rows have the same ones by chance.
+# With fewer different rows than this, or than this share of all rows, the features are coarse: equal rows
+# are then chance, not copies.
 LEAST_DIFFERENT, LEAST_SHARE = 50, 0.2
 
-# Where copies would join so large a share of the rows to one group, they are not taken into account.
+# Copies are ignored if they would join a larger share of the rows into one group.
 MOST_JOINED = 0.1
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_STEP = 2**18  # numbers that are hashed at a time, few enough for the processor's cache
+_STEP = 2**18  # numbers hashed at a time: they fit the processor's cache
 
 
 def row_keys(values: NDArray[Any] | csr_array) -> NDArray[np.uint64]:
-    """A hash of each row (N, F), the same for the same numbers, dense or CSR; a missing value equals another.
+    """A hash of each row (N, F), the same for dense and CSR rows. Missing values are equal to each other.
 
     >>> keys = row_keys(np.array([[0.0, 2.0], [np.nan, 1.0], [-0.0, 2.0], [np.nan, 1.0], [2.0, 0.0]]))
     >>> copy_groups(keys).tolist()
@@ -54,21 +54,21 @@ def row_keys(values: NDArray[Any] | csr_array) -> NDArray[np.uint64]:
 
 
 def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """Numbers as the bits of float64, with one zero and one NaN; zero has no bits."""
+    """The bits of the numbers in float64. There is one zero, with no bits set, and one NaN."""
     numbers = values.astype(np.float64, order="C") + 0.0  # turns −0 into 0
     numbers[np.isnan(numbers)] = np.nan
     return numbers.view(np.uint64)
 
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Bits spread over the whole word, one to one; zero stays zero."""
+    """The bits mixed over the whole word, one to one. Zero stays zero."""
     for shift in (32, 29):
         bits = (bits ^ (bits >> np.uint64(shift))) * _ODD
     return bits ^ (bits >> np.uint64(32))
 
 
 def frame_keys(frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.uint64]:
-    """A hash of each row of a table, over some of its columns; 1 and 1.0 are the same.
+    """A hash of each row of a table over some of its columns. 1 and 1.0 are the same.
 
     >>> import polars
     >>> frame = polars.DataFrame({"x": [1, None, 1], "k": ["a", "b", "a"], "other": [1, 2, 3]})
@@ -91,14 +91,14 @@ def frame_keys(frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def copy_groups(keys: NDArray[Any]) -> NDArray[np.int64]:
-    """For each row the number of the first row with the same key: copies have the same number."""
+    """The number of the first row with the same key, for each row. Copies have the same number."""
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     groups: NDArray[np.int64] = first[inverse]
     return groups
 
 
 def num_copies(groups: NDArray[np.int64]) -> int:
-    """How many rows come after another one like them, from what `copy_groups` returns.
+    """The number of rows that repeat an earlier row, from the result of `copy_groups`.
 
     >>> num_copies(copy_groups(np.array([4, 7, 4, 4])))
     2
@@ -107,7 +107,7 @@ def num_copies(groups: NDArray[np.int64]) -> int:
 
 
 def are_coarse(groups: NDArray[np.int64]) -> bool:
-    """Whether so few rows differ that they have the same features by chance, not as copies.
+    """True if so few rows differ that equal rows are probably chance, not copies.
 
     >>> are_coarse(copy_groups(np.arange(300) // 3)), are_coarse(copy_groups(np.arange(300) % 27))
     (False, True)
@@ -116,9 +116,9 @@ def are_coarse(groups: NDArray[np.int64]) -> bool:
 
 
 def joined_groups(groups: NDArray[np.int64], copies: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Groups in which copies are together, too: the groups of all copies of a row become one.
+    """Groups that also keep copies together: if copies of a row are in several groups, these become one.
 
-    Where copies would join more than a tenth of all rows, they are left to their groups.
+    If copies would join more than a tenth of all rows, the groups stay as they are.
 
     >>> groups, copies = np.repeat(np.arange(20), 2), np.arange(40)
     >>> copies[3] = 0

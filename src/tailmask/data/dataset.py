@@ -22,7 +22,7 @@ __all__ = ["BatchSource", "Dataset", "Inputs", "Split"]
 
 @runtime_checkable
 class BatchSource(Protocol):
-    """Inputs that make their batches themselves: images, normalised and augmented or read from disk."""
+    """Inputs that build their own batches: images that are normalised, augmented, or read from disk."""
 
     def __len__(self) -> int: ...
 
@@ -33,11 +33,11 @@ class BatchSource(Protocol):
 
     @property
     def on_disk(self) -> bool:
-        """Whether a batch is decoded from files, so that DataLoader workers are worth starting."""
+        """True if batches are decoded from files. DataLoader workers are then worth starting."""
         ...
 
     def batch(self, index: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Inputs (B, …) in float32; with a generator, augmented by what is drawn from it."""
+        """Inputs (B, …) in float32. With a generator they are augmented at random."""
         ...
 
 
@@ -48,11 +48,11 @@ Inputs: TypeAlias = "Tensor | csr_array | BatchSource"
 class Split:
     """Inputs and targets of one part of a data set, batched by indexing whole tensors.
 
-    `inputs` is a tensor (N, …), float32 or uint8 (which a batch divides by 255), a scipy CSR array (N, F)
+    `inputs` is a tensor (N, …), float32 or uint8 (a batch divides uint8 by 255), a scipy CSR array (N, F)
     that stays sparse until the batch, or a `BatchSource`. `targets` is an int8 tensor (N, C) of 1, 0 and −1
-    (unknown), or a CSR array of ones where there are many classes. `members` are numbers (N, k) of what the
-    samples share, where they are not independent: one patient of each X-ray (k = 1), or the two digits of
-    each image (k = 2). Intervals then resample patients or digits.
+    (unknown), or a CSR array of ones if there are many classes. `members` (N, k) number what dependent
+    samples share: the patient of each X-ray (k = 1), or the two digits of each image (k = 2). Intervals then
+    resample patients or digits.
 
     >>> split = Split(torch.eye(3), torch.tensor([[1, 0], [0, 1], [-1, 1]], dtype=torch.int8))
     >>> split.batch(torch.tensor([2, 0]))
@@ -103,14 +103,13 @@ class Split:
 
     @property
     def on_disk(self) -> bool:
-        """Whether a batch is decoded from files, so that DataLoader workers are worth starting."""
+        """True if batches are decoded from files. DataLoader workers are then worth starting."""
         return isinstance(self.inputs, BatchSource) and self.inputs.on_disk
 
     def batch(self, index: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Inputs (B, …) and targets (B, C) of the samples in `index`, both float32, −1 = unknown.
 
-        With a generator, which training passes, inputs are augmented by what is drawn from it; without one
-        they are as they stand.
+        With a generator, as in training, inputs are augmented at random. Without one they are unchanged.
         """
         return self._inputs(index, generator), self._targets(index)
 
@@ -130,7 +129,7 @@ class Split:
     def counts(self) -> Tensor:
         """Negatives and positives of each class, (2, C) int64; unknown labels are left out."""
         if isinstance(self.targets, Tensor):
-            labels = self.targets.numpy()  # NumPy counts along the samples several times as fast as torch
+            labels = self.targets.numpy()  # NumPy counts along the samples several times faster than torch
             return torch.stack(
                 [torch.from_numpy(np.count_nonzero(labels == each, axis=0)) for each in (0, 1)]
             )
@@ -142,13 +141,13 @@ class Split:
 class Dataset:
     """Training, validation and test splits with the names of their classes.
 
-    `single_label` says that every sample has exactly one positive, so that the arg max is the prediction.
-    `encoder` says how raw files became inputs and reads new ones in the same way. `source` says what was
-    loaded, as plain JSON: the name, the options that matter, sizes and digests. `columns` says what became of
-    each column of a table, and `notes` what a user should know of how the data were taken. `unit` is the word
-    for what the splits' `members` number, such as "digit". `raw` has the rows of tables and arrays before
-    any encoding, for learners that fit their own encoder; None for images, and for very many labels.
-    `row_numbers` says of a user's file which of its rows, counted from 1, each split has.
+    If `single_label` is true, every sample has exactly one positive, and the arg max is the prediction.
+    `encoder` turned the raw files into inputs, and reads new files in the same way. `source` identifies the
+    data as plain JSON: the name, the options that matter, sizes and digests. `columns` says how each column
+    of a table is used. `notes` tell the user how the data were read. `unit` is the word for the splits'
+    `members`, such as "digit". `raw` has the rows of tables and arrays before any encoding, for learners that
+    fit their own encoder; it is None for images, and if there are very many labels. `row_numbers` are the
+    rows of a user's file in each split, counted from 1.
     """
 
     name: str
@@ -167,7 +166,7 @@ class Dataset:
 
     @property
     def splits(self) -> dict[str, Split]:
-        """The splits there are, by name."""
+        """The existing splits by name."""
         parts = {"train": self.train, "validation": self.validation, "test": self.test}
         return {name: split for name, split in parts.items() if split is not None}
 

@@ -19,7 +19,7 @@ class DataError(UserError):
 
 
 def load_data(data: str, options: DataOptions) -> Dataset:
-    """The data set; whatever is wrong with it is a `DataError`."""
+    """The data set. A problem with the data is a `DataError`."""
     from tailmask.data import load
 
     try:
@@ -30,7 +30,7 @@ def load_data(data: str, options: DataOptions) -> Dataset:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """Where the data come from, their classes, the shape of a sample, and which splits there are.
+    """Facts about the data: their source, their classes, the shape of a sample, and the splits.
 
     >>> from tailmask.data import load
     >>> facts = DataFacts.of(load("digits"))
@@ -43,11 +43,11 @@ class DataFacts:
     shape: tuple[int, ...]
     single_label: bool
     has_validation: bool
-    raw_rows: int | None = None  # rows for training and validation, where learners can have them raw
+    raw_rows: int | None = None  # number of raw rows for training and validation; None if there are none
 
     @classmethod
     def of(cls, dataset: Dataset) -> DataFacts:
-        """The facts about a data set that is loaded."""
+        """The facts about a loaded data set."""
         return cls(
             source=dataset.source,
             classes=dataset.classes,

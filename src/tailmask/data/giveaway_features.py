@@ -1,7 +1,7 @@
-"""Features that tell a label almost perfectly by themselves: often copies of it, or what follows from it.
+"""Features that predict a label almost perfectly by themselves: often copies of it, or consequences of it.
 
-A feature gives a label away if one rule on it alone (a threshold, or which of a few values) finds the rarer
-side of the label with an F1 of 98 % or more in the training rows. Honest features hardly reach that.
+A feature gives a label away if one rule on it alone (a threshold, or a set of values) finds the rarer side
+of the label with an F1 of 98 % or more in the training rows. Honest features hardly ever reach that.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = ["Features", "give_away_notes", "sampled"]
 
 F1 = 0.98
 
-# With fewer rows on its rarer side, that a feature tells a label says little.
+# With fewer rows on the rarer side of a label, a feature may predict it by chance.
 LEAST_POSITIVES = 20
 
 LEAST_ROWS, MAX_ROWS, MAX_NUMBERS = 2_000, 20_000, 2 * 10**7
 MAX_FEATURES, MAX_LABELS = 10_000, 1_000
 
-# A feature with at most this many different numbers is taken by its values, such as codes.
+# A feature with at most this many different numbers is treated as a category, such as a code.
 FEW_VALUES = 20
 
-# Rows of either side that are drawn to see whether a threshold may tell a label, and the least share of pairs
-# of them that are in order where it does: 96 % are if errors are 2 % of the rarer side.
+# A quick test before all thresholds are tried: this many pairs of rows, one from each side, are drawn. The
+# shares of pairs in either order must differ by this much. With 2 % errors they differ by 96 %.
 DRAWN, IN_ORDER = 100, 0.8
 
 MOST_NOTES = 5
@@ -41,9 +41,9 @@ MOST_NOTES = 5
 
 @dataclass(frozen=True)
 class Features:
-    """Features of some rows: numbers (N, F), NaN where one is missing, or CSR.
+    """Features of some rows: numbers (N, F), NaN for missing values, or CSR.
 
-    The features in `categories` are numbers of values, with no order among them.
+    The features in `categories` are codes without an order.
     """
 
     names: tuple[str, ...]
@@ -52,7 +52,7 @@ class Features:
 
 
 def sampled(index: NDArray[np.int64], num_features: int) -> NDArray[np.int64]:
-    """Some of the rows in `index`, so few that looking at all features takes a second or two.
+    """A sample of the rows in `index`, small enough to check all features in a second or two.
 
     >>> len(sampled(np.arange(10**6), 10)), len(sampled(np.arange(500), 10))
     (20000, 500)
@@ -64,30 +64,30 @@ def sampled(index: NDArray[np.int64], num_features: int) -> NDArray[np.int64]:
 
 
 def give_away_notes(features: Features, targets: Tensor | csr_array, classes: Sequence[str]) -> Iterator[str]:
-    """A sentence for each feature that tells a label by itself, or one for all where they are many.
+    """A sentence for each feature that predicts a label by itself, or one sentence if there are many.
 
     >>> import torch
     >>> label = np.arange(60) % 3 == 0
     >>> features = Features(("flag", "other"), np.stack([label * 5.0, np.arange(60.0)], axis=1))
     >>> targets = torch.from_numpy(label[:, None].astype(np.int8))
     >>> [note.partition(":")[0] for note in give_away_notes(features, targets, ["churn"])]
-    ["'flag' alone tells churn almost perfectly"]
+    ["'flag' alone predicts churn almost perfectly"]
     """
     found = give_aways(features, targets)
-    advice = "if it is only known together with the label, leave it out"
+    advice = "if it is not known before the label, leave it out"
     if len(found) > MOST_NOTES:
         names = listing([features.names[feature] for feature in found])
         labels = listing([classes[c] for c in sorted({c for told in found.values() for c in told})])
-        told_by = f"each of {len(found)} features ({names}) alone tells a label ({labels})"
+        told_by = f"each of {len(found)} features ({names}) alone predicts a label ({labels})"
         yield f"{told_by} almost perfectly: {advice}"
         return
     for feature, told in found.items():
         labels = listing([classes[c] for c in told])
-        yield f"{features.names[feature]!r} alone tells {labels} almost perfectly: {advice}"
+        yield f"{features.names[feature]!r} alone predicts {labels} almost perfectly: {advice}"
 
 
 def give_aways(features: Features, targets: Tensor | csr_array) -> dict[int, list[int]]:
-    """The features that tell a label by themselves, by their number, and the classes that each tells."""
+    """The features (by number) that predict a label by themselves, each with the classes that it predicts."""
     if not isinstance(targets, Tensor) or targets.shape[1] > MAX_LABELS:
         return {}
     labels = targets.numpy()
@@ -95,7 +95,7 @@ def give_aways(features: Features, targets: Tensor | csr_array) -> dict[int, lis
     usable = np.flatnonzero(sides.min(axis=0) >= LEAST_POSITIVES)
     if not len(usable):
         return {}
-    # True on the rarer side of each label, and where it is known
+    # (N, labels): true on the rarer side of each label; true if the label is known
     rare, known = labels[:, usable] == (sides[1] <= sides[0])[usable], labels[:, usable] >= 0
     if isinstance(features.values, np.ndarray):
         pairs = _of_numbers(features, rare, known)
@@ -110,7 +110,7 @@ def give_aways(features: Features, targets: Tensor | csr_array) -> dict[int, lis
 def _of_sparse(
     values: csr_array, rare: NDArray[np.bool_], known: NDArray[np.bool_]
 ) -> Iterator[tuple[int, int]]:
-    """Pairs of a feature and a label that are there in the same rows."""
+    """Pairs of a feature and a label that are present in the same rows."""
     sparse = require("scipy.sparse", extra="cli")
     present = sparse.csr_array(
         (np.ones(len(values.data), dtype=np.float32), values.indices, values.indptr), shape=values.shape
@@ -118,7 +118,7 @@ def _of_sparse(
     present.data[values.data == 0] = 0
     hits = sparse.coo_array(sparse.csr_array(rare.astype(np.float32).T) @ present)
     totals = rare.sum(axis=0)
-    likely = 2 * hits.data >= F1 * totals[hits.row]  # of these alone it is worth counting all predictions
+    likely = 2 * hits.data >= F1 * totals[hits.row]  # the predictions are counted only for these
     for label, feature, hit in zip(hits.row[likely], hits.col[likely], hits.data[likely], strict=True):
         predicted = (present[:, [feature]].toarray()[:, 0] > 0)[known[:, label]].sum()
         if 2 * hit >= F1 * (predicted + totals[label]):
@@ -132,7 +132,7 @@ def _of_numbers(
     if values.shape[1] > MAX_FEATURES:
         return
     missing = np.isnan(values)
-    values = np.where(missing, np.inf, values)  # that a value is missing may tell a label, too
+    values = np.where(missing, np.inf, values)  # a missing value may predict a label, too
     few, places = [], (_Places(rare), _Places(~known))
     for feature in range(values.shape[1]):
         column = values[:, feature]
@@ -152,7 +152,7 @@ def _of_numbers(
 def _of_ordered(
     values: NDArray[np.float64], ordered: NDArray[np.int64], rare: NDArray[np.bool_], known: NDArray[np.bool_]
 ) -> Iterator[tuple[int, int]]:
-    """Pairs of a feature in `ordered` and a label that a threshold on it tells."""
+    """Pairs of a feature in `ordered` and a label that a threshold on it predicts."""
     rng = np.random.default_rng(0)
     for label in range(rare.shape[1] if len(ordered) else 0):
         sides = (known[:, label] & rare[:, label], known[:, label] & ~rare[:, label])
@@ -165,7 +165,7 @@ def _of_ordered(
 
 
 def _by_value(codes: NDArray[np.intp], rare: _Places, unknown: _Places) -> list[int]:
-    """The labels that are told by which value a row has; a value of one row alone tells nothing."""
+    """The labels that a set of values predicts. Values of a single row are ignored."""
     hits = rare.counts(codes)
     all_known = np.bincount(codes)[:, None] - unknown.counts(codes)
     chosen = (2 * hits > all_known) & (hits > 1)
@@ -174,21 +174,21 @@ def _by_value(codes: NDArray[np.intp], rare: _Places, unknown: _Places) -> list[
 
 
 class _Places:
-    """Where a matrix (N, C) is true, found once for all features."""
+    """The true entries of a matrix (N, C), found once for all features."""
 
     def __init__(self, matrix: NDArray[np.bool_]) -> None:
         self.width = matrix.shape[1]
         self.rows, self.columns = matrix.nonzero()
 
     def counts(self, codes: NDArray[np.intp]) -> NDArray[np.int64]:
-        """How often it is true in the rows of each code, (number of codes, C)."""
+        """The number of true entries in the rows of each code, (number of codes, C)."""
         number = int(codes.max()) + 1
         places = codes[self.rows] * self.width + self.columns
         return np.bincount(places, minlength=number * self.width).reshape(number, self.width)
 
 
 def _by_threshold(numbers: NDArray[np.float64], rare: NDArray[np.bool_]) -> bool:
-    """Whether a threshold, from above or from below, tells the label.
+    """True if a threshold, from above or from below, predicts the label.
 
     >>> _by_threshold(np.array([1.0, 2, 3, 4]), np.array([False, False, True, True]))
     True
@@ -198,7 +198,7 @@ def _by_threshold(numbers: NDArray[np.float64], rare: NDArray[np.bool_]) -> bool
         hits, predicted = np.cumsum(rare[order]), np.arange(1, len(order) + 1)
         ends = np.append(
             signed[order][1:] != signed[order][:-1], True
-        )  # a threshold takes all rows of a number or none
+        )  # rows with the same number are on the same side of a threshold
         if (2 * hits >= F1 * (predicted + hits[-1]))[ends].any():
             return True
     return False

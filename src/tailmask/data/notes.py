@@ -1,4 +1,4 @@
-"""What a user should know of a data set before anything is trained on it."""
+"""Notes about a data set that a user should read before training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["data_notes"]
 
 
 def data_notes(dataset: Dataset, statistics: Mapping[str, Statistics]) -> Iterator[str]:
-    """How the data were taken, and what their splits lack: sentences without a full stop.
+    """Notes on how the data were read and what their splits lack: sentences without a full stop.
 
     >>> from tailmask.data import DataOptions, load
     >>> from tailmask.data.class_statistics import summaries
@@ -29,4 +29,4 @@ def data_notes(dataset: Dataset, statistics: Mapping[str, Statistics]) -> Iterat
         unknown = sum(split.unknown)
         if unknown:
             share = unknown / (split.num_samples * len(split.classes))
-            yield f"{unknown} labels of {name} ({share:.2%}) are unknown and count nowhere"
+            yield f"{unknown} labels of {name} ({share:.2%}) are unknown: the loss and the scores ignore them"

@@ -8,12 +8,12 @@ from tailmask.data.class_statistics import Statistics
 
 __all__ = ["advice"]
 
-# With fewer positives, a label is hardly learned; with fewer in a part, its scores and thresholds are unsure.
+# With fewer positives, a label is hardly learned, or its scores and thresholds are uncertain.
 LEAST_TO_LEARN, LEAST_TO_JUDGE = 20, 10
 
 
 def advice(statistics: Mapping[str, Statistics]) -> Iterator[str]:
-    """The label with the fewest positives, and what that means for training, thresholds and scores.
+    """Sentences about the label with the fewest positives: can it be learned, are its scores reliable?
 
     >>> train = Statistics(("spam", "fraud"), 1000, (300, 12), (700, 988), 690)
     >>> test = Statistics(("spam", "fraud"), 100, (30, 2), (70, 98), 69)
@@ -21,7 +21,7 @@ def advice(statistics: Mapping[str, Statistics]) -> Iterator[str]:
     ...     print(sentence)
     the rarest label is fraud: 12 positives in train, 2 in test
     12 positives are few to learn from: more rows with fraud help more than any method
-    test has fewer than 10 positives of 1 of 2 labels: scores of such labels are unsure
+    test has fewer than 10 positives for 1 of 2 labels: the scores of such labels are uncertain
     """
     train = statistics["train"]
     rarest = min(range(len(train.classes)), key=lambda c: train.positives[c])
@@ -35,6 +35,6 @@ def advice(statistics: Mapping[str, Statistics]) -> Iterator[str]:
         if part != "train" and few:
             what = "scores" if part == "test" else "thresholds"
             yield (
-                f"{part} has fewer than {LEAST_TO_JUDGE} positives of {few} of {len(split.classes)} labels: "
-                f"{what} of such labels are unsure"
+                f"{part} has fewer than {LEAST_TO_JUDGE} positives for {few} of {len(split.classes)} labels: "
+                f"the {what} of such labels are uncertain"
             )

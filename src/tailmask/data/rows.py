@@ -1,4 +1,4 @@
-"""Raw rows, before any encoding: a learner fits its own encoder on those that it is given."""
+"""Raw rows, before any encoding: each learner fits its own encoder on the rows that it gets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Features: TypeAlias = Any  # a polars frame, a dense array, or one of scipy's sp
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Raw rows: features, and where they are known their targets, groups and order in time.
+    """Raw rows: features, and if known their targets, groups and times.
 
     >>> rows = Rows(np.eye(3), targets=np.array([[1], [0], [-1]]), groups=np.array([7, 7, 8]))
     >>> some = rows.take(np.array([2, 0]))
@@ -53,7 +53,7 @@ class Rows:
 
     @property
     def labelled(self) -> npt.NDArray[np.int8]:
-        """The targets, refused where there are none."""
+        """The targets; a ValueError if there are none."""
         if self.targets is None:
             raise ValueError("these rows have no targets, but a fit needs them")
         return self.targets
@@ -69,12 +69,12 @@ class Rows:
         return replace(self, features=features[index], **parts)
 
     def digest(self) -> str:
-        """A hash of features and targets. It tells whether a folder was made from the same rows.
+        """A hash of features and targets. It shows whether a folder was made from the same rows.
 
         >>> Rows(np.eye(2)).digest() == Rows(np.eye(2)).digest() != Rows(np.ones((2, 2))).digest()
         True
         """
-        names = getattr(self.features, "columns", None)  # of a frame
+        names = getattr(self.features, "columns", None)  # only frames have them
         if names is not None:
             keys = frame_keys(self.features, names)
         else:
@@ -87,7 +87,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class RawData:
-    """The rows of a data set as they were read, cut as its splits are.
+    """The rows of a data set before any encoding, in its splits.
 
     >>> rows = Rows(np.eye(3), targets=np.array([[1], [0], [1]]))
     >>> raw = RawData(rows.take(np.array([2, 0])), rows.take(np.array([1])), num_train=1)
@@ -97,11 +97,11 @@ class RawData:
 
     development: Rows  # the training rows, then the validation rows
     test: Rows
-    num_train: int  # how many of the development rows are the training split
+    num_train: int  # the first so many development rows are the training split
 
 
 def is_sparse(matrix: Any) -> bool:
-    """Whether a matrix is one of scipy's.
+    """True for a sparse matrix of scipy.
 
     >>> is_sparse(np.zeros((2, 3)))
     False

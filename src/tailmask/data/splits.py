@@ -1,8 +1,8 @@
-"""Splits that keep the share of every label, for data that come without them.
+"""Splits that keep the share of every label, for data without official splits.
 
 Up to 100,000 rows and ten million labels this is the iterative stratification of Sechidis et al. (2011).
-Above, where that takes minutes, rows are sorted by the rarest of their labels, and those of each label are
-dealt out evenly. Rows of one group, such as copies of a row, stay together.
+Larger data would take it minutes. Their rows are sorted by their rarest label, and the rows of each label
+are distributed evenly. Rows of one group, such as copies of a row, stay together.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ __all__ = ["by_rarest_label", "fold_numbers", "latest", "stratified"]
 
 ITERATIVE_ROWS, ITERATIVE_LABELS = 10**5, 10**7
 
-# Up to this share of rows in groups that a split divides, moving them changes less than another split would.
+# If a split divides groups with at most this share of the rows, moving them changes less than a new split.
 FEW_DIVIDED = 0.01
 
 
 def stratified(
     targets: Tensor | csr_array, share: float, seed: int, *, groups: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to keep and rows to hold out, about `share` of them, with the shares of all labels kept.
+    """Rows to keep and rows to hold out, about `share` of them. Both have the same share of every label.
 
-    Rows with the same number in `groups` stay together. Where a split of the rows divides only a few groups,
-    these are kept, and the rest is split as without groups; else the groups are split, by the labels that any
-    of their rows has.
+    Rows with the same number in `groups` stay together. If a split of the rows divides only a few groups,
+    these are kept, and the rest is split as without groups. Else the groups are split. A group has all
+    labels of its rows.
 
     >>> import torch
     >>> kept, held_out = stratified(torch.eye(2, dtype=torch.int8).repeat(10, 1), 0.2, seed=0)
@@ -64,7 +64,7 @@ def stratified(
             held_out = _held_out(_group_targets(targets, member, sizes), share, seed)[member]
     if not held_out.any() or held_out.all():
         raise UserError(
-            f"{number} {units} are too few to hold out a share of {share:g}: name a file, or take none"
+            f"{number} {units} are too few to hold out a share of {share:g}: name a file, or hold out none"
         )
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
@@ -72,9 +72,9 @@ def stratified(
 def latest(
     times: NDArray[np.float64], share: float, *, groups: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to keep and rows to hold out: the latest ones, about `share` of them.
+    """Rows to keep and rows to hold out. The latest rows are held out, about `share` of all.
 
-    Rows of the same time stay on one side. Rows whose group is held out are not kept either.
+    Rows of the same time stay on one side. Earlier rows of a group that is held out are in neither.
 
     >>> latest(np.array([3.0, 1.0, 2.0, 3.0]), 0.25)
     (array([1, 2]), array([0, 3]))
@@ -83,13 +83,14 @@ def latest(
     """
     moments, counts = np.unique(times, return_counts=True)
     if len(moments) < 2:
-        raise UserError("all rows have the same time, so none are later: split them without --time")
-    later = len(times) - np.cumsum(counts)[:-1]  # rows after each moment but the last
+        raise UserError("all rows have the same time: split them without --time")
+    later = len(times) - np.cumsum(counts)[:-1]  # rows after each time except the last
     held_out = times > moments[np.argmin(np.abs(later - share * len(times)))]
     kept = ~held_out if groups is None else ~held_out & ~np.isin(groups, groups[held_out])
     if not kept.any():
         raise UserError(
-            "each group has rows among the latest ones, so none is left to train on: take --group or --time"
+            "each group has rows among the latest ones, so none is left for training: leave out --group or "
+            "--time"
         )
     return np.flatnonzero(kept), np.flatnonzero(held_out)
 
@@ -97,10 +98,10 @@ def latest(
 def fold_numbers(
     targets: Tensor | csr_array, folds: int, seed: int, *, groups: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """The fold of each row, from 0 to folds − 1, with the shares of all labels kept in each fold.
+    """The fold of each row, from 0 to folds − 1. All folds have about the same share of every label.
 
-    Rows with the same number in `groups` get the same fold; groups are stratified by the labels that any of
-    their rows has. No fold is empty.
+    Rows with the same number in `groups` get the same fold. For stratification, a group has all labels of
+    its rows. No fold is empty.
 
     >>> import torch
     >>> numbers = fold_numbers(torch.eye(2, dtype=torch.int8).repeat(10, 1), 5, seed=0)
@@ -141,9 +142,9 @@ def _held_out(targets: Tensor | csr_array, share: float, seed: int) -> NDArray[n
 def _group_targets(
     targets: Tensor | csr_array, member: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> Tensor | csr_array:
-    """The labels of each group: those of its rows, and its size to a power of 2.
+    """The labels of each group: those of its rows, and its size, rounded down to a power of 2.
 
-    As a label, the size is spread over the parts, too, so that they get their shares of rows.
+    Stratification then also distributes the sizes evenly, and each part gets its share of the rows.
     """
     rows, columns = _positives(targets)
     powers = np.frexp(sizes)[1].astype(np.int64) - 2  # −1 for one row, 0 for 2 or 3, 1 for 4 to 7, …
@@ -157,7 +158,7 @@ def _group_targets(
 
 
 def by_rarest_label(targets: Tensor | csr_array, share: float, seed: int) -> NDArray[np.bool_]:
-    """Which rows to hold out, when the rows of each rarest label are dealt out evenly, in random order."""
+    """True for rows to hold out. Rows with the same rarest label are distributed evenly, in random order."""
     number = targets.shape[0]
     taken = np.floor(np.arange(1, number + 1) * share + 0.5) > np.floor(np.arange(number) * share + 0.5)
     held_out = np.zeros(number, dtype=np.bool_)
@@ -166,7 +167,7 @@ def by_rarest_label(targets: Tensor | csr_array, share: float, seed: int) -> NDA
 
 
 def _rarest_first(targets: Tensor | csr_array, seed: int) -> NDArray[np.int64]:
-    """The rows in random order, sorted by the rarest of their labels."""
+    """The rows sorted by their rarest label, in random order for each label."""
     rows, columns = _positives(targets)
     number, num_classes = targets.shape
     counts = np.bincount(columns, minlength=num_classes)
@@ -186,10 +187,10 @@ def _positives(targets: Tensor | csr_array) -> tuple[NDArray[np.int64], NDArray[
 
 
 def _iterative(labels: NDArray[np.bool_], shares: NDArray[np.float64], seed: int) -> NDArray[np.int64]:
-    """The part of each row. The library keeps the first rows it meets, so it meets them in random order."""
+    """The part of each row. The rows are shuffled first: the library prefers the first rows it gets."""
     stratifiers = require("iterstrat.ml_stratifiers", extra="cli")
     order = Draws(seed).permutation(len(labels))
-    state = np.random.RandomState(seed % 2**32)  # the library wants it, and its stream is frozen
+    state = np.random.RandomState(seed % 2**32)  # the library needs it; its stream never changes
     parts = np.empty(len(labels), dtype=np.int64)
     parts[order] = stratifiers.IterativeStratification(labels=labels[order], r=shares, random_state=state)
     return parts

@@ -140,9 +140,7 @@ def test_long_tailed_lists(
 
 def test_missing_lists_and_images_say_what_to_do(tmp_path: Path) -> None:
     options = DataOptions(data_dir=tmp_path, download=False)
-    with pytest.raises(
-        UserError, match=r"coco_lt_train\.txt is not there: put the published list in its place"
-    ):
+    with pytest.raises(UserError, match=r"coco_lt_train\.txt does not exist: put the published list there"):
         load("coco-mlt", options)
     with pytest.raises(
         UserError, match=r"download http://images\.cocodataset\.org/annotations/.*unpack it in"

@@ -115,7 +115,8 @@ def test_a_missing_page_and_an_absent_server_say_where_to_put_the_file(
         with pytest.raises(UserError) as error:
             provide([each], DataOptions(data_dir=tmp_path))
         place = tmp_path / "set" / "a.bin"
-        assert f"{place} is not there and cannot be downloaded" in str(error.value)
+        assert str(place) in str(error.value)
+        assert "the download failed" in str(error.value)
         assert f"download {each.url} and put it at {place}" in str(error.value)
 
 
@@ -144,7 +145,7 @@ def test_archives_are_unpacked_and_not_kept(server: Server, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["../out.txt", "/tmp/out.txt", "a/../../out.txt", "..\\out.txt"])
 def test_archives_cannot_climb_out(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.tar.gz").write_bytes(tar_of({"good/a": b"1", name: b"evil"}))
-    with pytest.raises(UserError, match="climbs out of its folder"):
+    with pytest.raises(UserError, match="outside of its folder"):
         unpack(tmp_path / "a.tar.gz", tmp_path / "inside" / "deep")
     assert files_in(tmp_path) == ["a.tar.gz"]
 

@@ -118,15 +118,13 @@ def test_a_download_that_fails_is_one_sentence(
     with pytest.raises(UserError) as caught:
         load("rcv1", DataOptions(data_dir=tmp_path))
     place = tmp_path / "rcv1"
-    assert str(caught.value) == (
-        f"rcv1 is not in {tmp_path} and cannot be downloaded ({type(error).__name__}): "
-        f"run tailmask data rcv1 where there is a network, and copy its folder to {place}"
-    )
+    facts = (f"rcv1 is not in {tmp_path}", type(error).__name__, "run tailmask data rcv1", str(place))
+    assert all(fact in str(caught.value) for fact in facts)
     assert not list(place.iterdir())
 
 
 def test_no_download_is_tried_where_none_is_wanted(calls: list[str], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"rcv1 is not in \S+: run tailmask data rcv1 where"):
+    with pytest.raises(UserError, match=r"rcv1 is not in \S+: run tailmask data rcv1 "):
         load("rcv1", DataOptions(data_dir=tmp_path, download=False))
     assert calls == []
     assert not list(tmp_path.iterdir())

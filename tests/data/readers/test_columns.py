@@ -50,12 +50,12 @@ def test_every_column_has_its_use(tmp_path: Path) -> None:
     ]
     assert [column.detail for column in dataset.columns][2:5] == [
         "3 values",
-        "no value of it occurs twice",
+        "none of its values occurs twice",
         "",
     ]
     assert sum(column.inputs for column in dataset.columns) == dataset.shape[0]
     assert notes(dataset) == [
-        "column 'comment' is left out: no value of it occurs twice (is it a --text?)",
+        "column 'comment' is left out: none of its values occurs twice; if it is text, name it in --text",
         "column 'age' has 3 empty cells, which are taken as its median",
         "column 'city' has 2 empty cells, which are taken as none of its values",
     ]
@@ -100,10 +100,10 @@ def test_a_column_without_a_name_is_named_as_any_other(tmp_path: Path) -> None:
         ("customer_id", [i * 17 % 1009 for i in range(60)], "is left out: it looks like an ID"),
         ("userId", [i * 17 % 1009 for i in range(60)], "is left out: it looks like an ID"),
         ("Nr.", range(100, 160), "is left out: it looks like an ID"),
-        ("anything", range(1, 61), "has another number in every row and is learned from"),
-        ("anything", [60 - i for i in range(60)], "has another number in every row and is learned from"),
+        ("anything", range(1, 61), "has a different number in every row"),
+        ("anything", [60 - i for i in range(60)], "has a different number in every row"),
         ("customer_id", [i // 2 for i in range(60)], None),
-        ("customer_id", [i / 7 for i in range(60)], "has another number in every row and is learned from"),
+        ("customer_id", [i / 7 for i in range(60)], "has a different number in every row"),
         ("paid", [i * 17 % 1009 for i in range(60)], None),
         ("grid", [i * 17 % 1009 for i in range(60)], None),
     ],
@@ -175,7 +175,7 @@ def test_labels_that_are_learned_from(tmp_path: Path) -> None:
 def test_texts_that_are_read_as_categories(tmp_path: Path) -> None:
     remarks = [f"remark {i}" if i > 9 else "fine" for i in range(60)]
     dataset = read(table().with_columns(pl.Series("comment", remarks)), tmp_path)
-    assert any(note.startswith("column 'comment' is taken as a category, but") for note in notes(dataset))
+    assert any(note.startswith("column 'comment' is used as a category, but") for note in notes(dataset))
 
 
 def test_many_columns_share_their_notes(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_image_files_in_a_column_of_another_name(tmp_path: Path, step: int) -> N
     dataset = read(table().with_columns(files), tmp_path)
     told = [note for note in notes(dataset) if "'file'" in note and "empty" not in note]
     hint = "looks like image files: call the column `path` to learn from them"
-    left_out = "is left out: no value of it occurs twice; it " if step == 1 else ""
+    left_out = "is left out: none of its values occurs twice; it " if step == 1 else ""
     assert told == [f"column 'file' {left_out}{hint}"]
     if step == 1:
         with pytest.raises(
@@ -226,7 +226,7 @@ def test_columns_beside_images_are_passed_over_with_a_note(tmp_path: Path) -> No
         Image.new("RGB", (4, 4), (i, 0, 0)).save(tmp_path / f"{i}.png")
     frame = pl.DataFrame({"path": [f"{i}.png" for i in range(20)], "age": range(20), "tag_a": [0, 1] * 10})
     dataset = read(frame, tmp_path)
-    assert notes(dataset)[0] == "images are learned from, and no other column: age is passed over"
+    assert notes(dataset)[0] == "only images are used as features: age is ignored"
     assert dataset.columns == ()
 
 
@@ -241,7 +241,11 @@ def test_a_column_that_is_empty_in_training_says_nothing(tmp_path: Path, suffix:
     encoder = rows.fit(training, options)
     assert [column.name for column in encoder.columns] == ["x"]
     (use,) = [use for use in rows.uses(encoder) if use.name == "late"]
-    assert (use.use, use.detail, use.inputs) == ("left out", "all of its cells in training are empty", 0)
+    assert (use.use, use.detail, use.inputs) == (
+        "left out",
+        "all of its cells are empty in the training rows",
+        0,
+    )
     assert f"column 'late' is left out: {use.detail}" in rows.notes(encoder, training, labels)
     new = torch.cat(list(encoder.batches(path, 16)))
     assert torch.equal(new, rows.encode(encoder, np.arange(40)))

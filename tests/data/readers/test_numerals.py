@@ -122,26 +122,25 @@ def test_an_empty_column_of_numbers_is_left_out(tmp_path: Path) -> None:
     [
         (
             ["unknown" if i % 20 == 0 else str(i % 7) for i in range(60)],
-            "column 'x' holds numbers in 95 % of its cells, but also 'unknown', and is not read as a number: "
-            "leave such cells empty for one",
+            "column 'x' holds numbers in 95 % of its cells, but also 'unknown'",
         ),
         (
             [f"{i % 7},{i % 3}" for i in range(60)],
-            "column 'x' holds numbers such as '0,0', and is not read as a number: "
+            "column 'x' holds numbers such as '0,0', so it is not read as a number: "
             "write 1.5 for 1,5, 1000 for 1,000 and 12 for 12%",
         ),
         (
             [f"{i * 7 % 50 / 10}".replace(".", ",") + ("" if i % 4 else "%") for i in range(60)],
-            "such as '0,0%', and",
+            "such as '0,0%'",
         ),
-        (["-12.5 %" if i % 9 else "NA" for i in range(60)], "such as '-12.5 %', and"),
-        (["999" if i % 9 else "1,234,567.8" for i in range(60)], "such as '1,234,567.8', and"),
-        (["1'000" if i % 9 else "2.000,5" for i in range(60)], "such as '2.000,5', and"),
+        (["-12.5 %" if i % 9 else "NA" for i in range(60)], "such as '-12.5 %'"),
+        (["999" if i % 9 else "1,234,567.8" for i in range(60)], "such as '1,234,567.8'"),
+        (["1'000" if i % 9 else "2.000,5" for i in range(60)], "such as '2.000,5'"),
         (
             ["1,5" if i % 9 else "none of it" for i in range(60)],
-            "in 88 % of its cells, but also 'none of it', and",
+            "in 88 % of its cells, but also 'none of it'",
         ),
-        (["3" if i % 5 else "many" for i in range(60)], "in 80 % of its cells, but also 'many', and"),
+        (["3" if i % 5 else "many" for i in range(60)], "in 80 % of its cells, but also 'many'"),
         ([f"1.{i % 3}.{i % 2}" for i in range(60)], None),
         (["3" if i % 3 else "many" for i in range(60)], None),
     ],
@@ -164,7 +163,7 @@ def test_many_near_numbers_share_a_note(tmp_path: Path) -> None:
     columns = {f"x{j}": [f"{i % 7},{j}" for i in range(60)] for j in range(9)}
     pl.DataFrame(columns | {"l": [0, 1] * 30}).write_csv(tmp_path / "a.csv")
     note, *_ = load(tmp_path / "a.csv", DataOptions(labels="l")).notes
-    assert note.startswith("each of 9 columns (x0, x1, x2, x3, x4 and 4 more) mostly holds numbers, and")
+    assert note.startswith("each of 9 columns (x0, x1, x2, x3, x4 and 4 more) mostly holds numbers")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])

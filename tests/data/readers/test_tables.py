@@ -87,7 +87,7 @@ def test_missing_cells_constant_columns_and_new_categories(tmp_path: Path) -> No
     np.testing.assert_allclose(dataset.train.inputs.numpy(), expected, atol=1e-6)
     assert dataset.test.inputs.tolist() == [[0, 0, 0, 0], [0, 0, 0, 0]]
     assert dataset.notes == (
-        "column 'same' is the same in all training rows, so that nothing is learned from it",
+        "column 'same' has the same value in all training rows, so nothing can be learned from it",
         "column 'x' has 1 empty cells, which are taken as its mean",
     )
 
@@ -116,7 +116,10 @@ def test_another_value_in_a_constant_column_is_not_blown_up(tmp_path: Path, cell
 
 def test_a_column_of_unique_texts_is_left_out_with_a_note(tmp_path: Path) -> None:
     dataset = load(save(frame(), tmp_path / "a.csv"), DataOptions(labels="tag_*"))
-    assert "column 'id' is left out: no value of it occurs twice (is it a --text?)" in dataset.notes
+    assert (
+        "column 'id' is left out: none of its values occurs twice; if it is text, name it in --text"
+        in dataset.notes
+    )
     assert "id" not in {column.name for column in dataset.encoder.columns}
     (tmp_path / "b.csv").write_text("id,tag\n" + "".join(f"row{i},{i % 2}\n" for i in range(20)))
     with pytest.raises(UserError, match="nothing to learn from: no value of id occurs twice"):
@@ -176,11 +179,11 @@ def test_tags_in_one_column(tmp_path: Path, separator: str) -> None:
     _, labels = read_table(path, DataOptions(label_column="tags", separator=separator))
     assert labels.classes == ("a", "b", "c")
     assert labels.targets.tolist() == [[1, 1, 0], [1, 0, 0], [0, 0, 0], [-1, -1, -1], [0, 0, 1]]
-    assert labels.notes[0].startswith("1 rows have nothing in 'tags', so that none of their labels is known")
+    assert labels.notes[0].startswith("1 rows have nothing in 'tags', so their labels are unknown")
     assert "--empty-tags none" in labels.notes[0]
     _, labels = read_table(path, DataOptions(label_column="tags", separator=separator, empty_tags="none"))
     assert labels.targets.tolist()[2:4] == [[0, 0, 0], [0, 0, 0]]
-    assert labels.notes == ("1 rows have nothing in 'tags', so that they have none of the labels",)
+    assert labels.notes == ("1 rows have nothing in 'tags': they have none of the labels",)
 
 
 def test_tags_as_lists_and_the_column_called_labels(tmp_path: Path) -> None:
@@ -226,7 +229,7 @@ def test_a_row_without_a_label_leaves_one_label_a_sample(tmp_path: Path) -> None
     dataset = load(tmp_path / "a.csv", DataOptions(label_column="kind"))
     assert dataset.single_label
     assert sum(int((split.targets == -1).all(dim=1).sum()) for split in dataset.splits.values()) == 1
-    assert "none of their labels is known" in dataset.notes[0]
+    assert "their labels are unknown" in dataset.notes[0]
     assert not load(tmp_path / "a.csv", DataOptions(label_column="kind", empty_tags="none")).single_label
 
 

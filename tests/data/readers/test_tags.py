@@ -105,10 +105,9 @@ def test_marks_of_empty_cells_are_labels_with_a_note(tmp_path: Path, mark: str) 
     cells, name = ["a", "b", mark, f"b,{mark}", ""], mark.strip()
     labels = read(cells, tmp_path)
     assert sorted(labels.classes) == sorted(["a", "b", name])
-    assert [note for note in labels.notes if "is taken as a label" in note] == [
-        f"{name!r} in 'tags' is taken as a label, which 2 rows have: if it marks what is not known, "
-        "leave such cells empty"
-    ]
+    (note,) = [note for note in labels.notes if "is taken as a label" in note]
+    assert note.startswith(f"{name!r} in 'tags'")
+    assert "2 rows" in note
     assert not read(["a", "NAN bread", "a-b"], tmp_path).notes
 
 

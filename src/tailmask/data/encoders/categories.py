@@ -111,7 +111,7 @@ def fit_category(series: pl.Series, form: Form) -> CategoryColumn | str:
     rare = rows - text.null_count() + sum(number for number, _ in frequent)
     marks_empty = is_frequent(text.null_count(), rows)
     if not taken and not marks_empty:
-        return f"no value of it occurs in {least} rows or more"
+        return f"none of its values occurs in {least} rows or more"
     if len(counts) == 1 and not text.null_count():
         return CONSTANT
     return CategoryColumn(

@@ -18,10 +18,10 @@ __all__ = [
 Form = Literal["scaled", "raw"]
 
 # Reasons for leaving a column out.
-CONSTANT = "it is the same in all training rows"
-EMPTY_IN_TRAINING = "all of its cells in training are empty"
-IDENTIFIER = "it looks like an ID, with another value in every row (to learn from it, name it in --features)"
-NO_VALUE_TWICE = "no value of it occurs twice"
+CONSTANT = "it has the same value in all training rows"
+EMPTY_IN_TRAINING = "all of its cells are empty in the training rows"
+IDENTIFIER = "it looks like an ID, with a different value in every row (to use it, name it in --features)"
+NO_VALUE_TWICE = "none of its values occurs twice"
 
 
 def least_count(rows: int) -> int:

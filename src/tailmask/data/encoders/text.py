@@ -20,7 +20,7 @@ __all__ = ["Analyzer", "HashedTextColumn", "TextColumn", "fit_text"]
 
 Analyzer = Literal["word", "char"]
 
-NO_TERMS = "no term of it occurs in two rows"
+NO_TERMS = "none of its terms occurs in two rows"
 
 # Trees look at each term by itself: they get only so many, the most frequent ones.
 RAW_TERMS = 1000

@@ -1,4 +1,4 @@
-"""Images with more than 8 bits a pixel, as cameras for medicine, science and satellites make them."""
+"""Images with more than 8 bits per pixel, from medical, scientific and satellite cameras."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ _BITS_PER_SAMPLE = 258  # the tag of TIFF
 
 
 def to_eight_bits(image: Any, path: Path) -> Any:
-    """A Pillow image scaled to 8 bits by the range of its format: Pillow itself would cut off what is beyond.
+    """A Pillow image scaled to 8 bits by the range of its format. Pillow itself would clip higher values.
 
-    Whole numbers of 16 bits range from 0 to 65535, floats from 0 to 1; of others nobody knows.
+    Unsigned integers of 16 bits range from 0 to 65535, floats from 0 to 1. The range of others is not known.
     """
     if not _is_deep(image):
         return image
     values = np.asarray(image)
     if image.mode == "F":
-        if not ((values >= 0) & (values <= 1)).all():  # nor NaN
+        if not ((values >= 0) & (values <= 1)).all():  # also refuses NaN
             raise UserError(
-                f"{path} holds floats beyond 0 and 1: scale them to that range, or save them with 16 bits"
+                f"{path} holds floats outside of [0, 1]: scale them to that range, or save them with 16 bits"
             )
         return _image(values * 255)
     highest = _highest(image)
     if highest is None:
         raise UserError(
-            f"{path} holds whole numbers with a sign or of 32 bits, whose range is not known: "
-            "scale them from 0 to 65535 and save them with 16 bits"
+            f"{path} holds signed or 32-bit integers, and their range is not known: "
+            "scale them to 0…65535 and save them with 16 bits"
         )
     return _image(values * np.float32(255 / highest))
 
 
 def range_note(image: Any) -> str | None:
-    """What a user should know where an image fills so little of its range that few shades are left.
+    """A note if an image uses so little of its range that few shades are left; None otherwise.
 
     >>> from PIL import Image
     >>> range_note(Image.fromarray(np.array([[0, 4095]], dtype=np.uint16)))
-    'the first image ends at 4095 of 65535: if all do, multiply them by 16 for more shades'
+    'the brightest pixel of the first image is 4095 of 65535: if all images are so dark, multiply them by 16'
     """
     highest = _highest(image) if _is_deep(image) and image.mode != "F" else None
     brightest = 0 if highest is None else int(np.asarray(image).max())
     if highest is None or not 0 < 4 * brightest <= highest:
         return None
     return (
-        f"the first image ends at {brightest} of {highest}: "
-        f"if all do, multiply them by {highest // brightest} for more shades"
+        f"the brightest pixel of the first image is {brightest} of {highest}: "
+        f"if all images are so dark, multiply them by {highest // brightest}"
     )
 
 
@@ -60,11 +60,11 @@ def _is_deep(image: Any) -> bool:
 
 
 def _highest(image: Any) -> int | None:
-    """The highest whole number that an image's format allows, None where that is not known."""
+    """The highest integer that an image's format allows; None if that is not known."""
     if image.mode != "I":
         is_tiff = image.format == "TIFF"
         return 4095 if is_tiff and image.tag_v2.get(_BITS_PER_SAMPLE) == (12,) else 65535
-    # Of these two, Pillow takes 16 bits for 32.
+    # Pillow reads 16 bits of these two formats as 32.
     return 65535 if image.format in ("PNG", "PPM") else None
 
 

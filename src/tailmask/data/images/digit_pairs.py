@@ -1,4 +1,4 @@
-"""Pairs of digits on one canvas, as the paper makes MultiMNIST: shifted, then superimposed by the maximum."""
+"""Pairs of digits on one canvas, as in the paper's MultiMNIST: shifted, then superimposed by the maximum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["one_of_each_other", "place", "superimpose", "union"]
 def place(digits: Tensor, corner: Tensor, size: int) -> Tensor:
     """Digits (B, h, w) on black canvases (B, size, size), the top left of each at its `corner` (B, 2).
 
-    What leaves the canvas is cut.
+    Parts outside of the canvas are cut off.
 
     >>> place(torch.tensor([[[1, 2], [3, 4]]]), torch.tensor([[-1, 1]]), 3)
     tensor([[[0, 3, 4],
@@ -39,7 +39,7 @@ def superimpose(digits: Tensor, pairs: Tensor, corners: Tensor, *, size: int) ->
 
 
 def union(labels: NDArray[np.int64], pairs: NDArray[np.int64], num_classes: int = 10) -> Tensor:
-    """Targets (N, C) int8 of the pairs: the labels of both digits, once where they are equal."""
+    """Targets (N, C) int8 of the pairs: the labels of both digits. Equal digits give one label."""
     targets = torch.zeros(len(pairs), num_classes, dtype=torch.int8)
     return targets.scatter_(1, torch.from_numpy(labels[pairs]), 1)
 

@@ -19,8 +19,8 @@ Augment: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
 class Images:
     """Images (N, channels, height, width) in uint8, with the mean and deviation that normalise them.
 
-    A batch is taken, augmented if there is a generator to draw from, and then normalised, all as one tensor
-    in the `channels_last` layout that convolutions on the CPU want.
+    A batch is selected, augmented if there is a generator, and normalised, all as one tensor. Its layout is
+    `channels_last`, the fastest for convolutions on the CPU.
 
     >>> images = Images(torch.full((2, 1, 1, 1), 255, dtype=torch.uint8), mean=(0.5,), std=(0.25,))
     >>> images.batch(torch.tensor([1])).item()
@@ -51,7 +51,7 @@ class Images:
 
     @classmethod
     def standardized(cls, pixels: Tensor, *, augment: Augment | None = None) -> Images:
-        """Images with the mean and deviation of their own channels, which come from exact integer sums."""
+        """Images with the mean and deviation of their own channels, computed from exact integer sums."""
         number = pixels.numel() // pixels.shape[1]
         bins = [torch.bincount(channel.flatten(), minlength=256).tolist() for channel in pixels.unbind(1)]
         sums = [sum(value * count for value, count in enumerate(counts)) for counts in bins]
@@ -71,14 +71,14 @@ def normalize_images(pixels: Tensor, mean: tuple[float, ...], std: tuple[float, 
 
 
 def crop(pixels: Tensor, generator: torch.Generator) -> Tensor:
-    """Each image padded with black by an eighth of its side, and cropped back at a random place."""
+    """Images padded with black by an eighth of their side, and cropped back at a random place."""
     return _taken(pixels, generator, flip=False)
 
 
 def crop_and_flip(pixels: Tensor, generator: torch.Generator) -> Tensor:
-    """Each image padded with black by an eighth of its side, cropped at random, mirrored with probability ½.
+    """Images padded with black by an eighth of their side, cropped at random, mirrored with probability ½.
 
-    On CIFAR's images of 32×32 these are the usual 4 pixels.
+    For CIFAR's 32×32 images, an eighth is the usual 4 pixels.
 
     >>> pixels = torch.zeros(8, 3, 32, 32, dtype=torch.uint8)
     >>> crop_and_flip(pixels, torch.Generator().manual_seed(0)).shape

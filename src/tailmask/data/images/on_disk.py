@@ -1,4 +1,4 @@
-"""Images on disk, decoded in the batch, and JPEGs only as large as they have to be."""
+"""Images on disk, decoded in the batch. JPEGs are decoded only as large as needed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = ["FORMATS", "SUFFIXES", "ImageFiles", "check_paths", "decode", "opened
 
 _NOT_DECODED = (OSError, SyntaxError, ValueError, EOFError, struct.error, MemoryError, ArithmeticError)
 
-# Pillow would open more, some of it with the help of other programs.
+# Pillow can open more formats, some of them with the help of other programs.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 _ORIENTATION = 274  # the tag of EXIF
-# What makes an image upright, by its orientation; those from 5 on lie on a side.
+# The transformation that makes an image upright, by its orientation; from 5 on, width and height are swapped.
 _TURNS = {
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
@@ -42,7 +42,7 @@ _TURNS = {
     8: "ROTATE_90",
 }
 
-# What to cut out of an image, in pixels: left, top, right, bottom.
+# A part of an image in pixels: left, top, right, bottom.
 Box: TypeAlias = tuple[float, float, float, float]
 
 
@@ -50,14 +50,14 @@ Box: TypeAlias = tuple[float, float, float, float]
 class ImageFiles:
     """Image files below one folder, scaled to one size and normalised.
 
-    Without a generator, the largest box of the right shape in the middle of an image is taken. With one, and
-    where `min_area` is set, it is a random box of a share of the image's area between `min_area` and 1, its
-    sides up to 4:3 apart, as in the training of ImageNet models; with `flip` it is mirrored with
-    probability ½.
+    Without a generator, a batch takes the largest box of the right shape in the middle of an image. With a
+    generator and `min_area`, it takes a random box, as in the training of ImageNet models: its share of the
+    image's area is between `min_area` and 1, and its sides are in a ratio of up to 4:3. With `flip` the box
+    is mirrored with probability ½.
     """
 
     folder: Path
-    names: NDArray[np.bytes_]  # one buffer for all of them, which worker processes share; made by `packed`
+    names: NDArray[np.bytes_]  # made by `packed`: one buffer for all names, shared by worker processes
     shape: tuple[int, int, int]
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -89,7 +89,7 @@ class ImageFiles:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """An image file opened by Pillow; what cannot be decoded, here or in the block, is a `UserError`."""
+    """An image file opened by Pillow. Decoding errors, here or in the block, are raised as `UserError`."""
     pillow = require("PIL.Image", extra="cli")
     try:
         with warnings.catch_warnings():
@@ -106,9 +106,9 @@ def opened(path: Path) -> Iterator[Any]:
 def decode(
     path: Path, shape: tuple[int, int, int], *, choose_box: Callable[[tuple[int, int]], Box] | None = None
 ) -> NDArray[np.uint8]:
-    """Pixels (height, width, channels) of what is in the middle of an image file, or in a box of choice.
+    """Pixels (height, width, channels) of the middle of an image file, or of a chosen box.
 
-    `choose_box` gets the image's width and height. Photographs are turned as their EXIF data say.
+    `choose_box` gets the image's width and height. Photographs are rotated according to their EXIF data.
     """
     pillow = require("PIL.Image", extra="cli")
     channels, height, width = shape
@@ -118,7 +118,7 @@ def decode(
         sides = slice(None, None, -1 if orientation >= 5 else 1)
         full = image.size[sides]
         box = _middle(full, width / height) if choose_box is None else choose_box(full)
-        # `draft` has a JPEG decoded at ½, ¼ or ⅛ of its size where that is still enough.
+        # `draft` decodes a JPEG at ½, ¼ or ⅛ of its size if that is large enough.
         enough = (full[0] * width / (box[2] - box[0]), full[1] * height / (box[3] - box[1]))
         image.draft(None if mode == "RGBA" else mode, (math.ceil(enough[0]), math.ceil(enough[1]))[sides])
         image = to_eight_bits(image, path)
@@ -142,9 +142,9 @@ def read_upright(path: Path) -> Any:
 
 
 def _orientation(image: Any) -> int:
-    """The orientation that EXIF data give an image, 1 where it is upright or they are damaged."""
+    """The orientation of an image by its EXIF data; 1 if it is upright or the data are damaged."""
     if image.format in ("PNG", "TIFF"):
-        image.load()  # EXIF data of a PNG may come last; a TIFF is turned by Pillow itself
+        image.load()  # EXIF data of a PNG may come last; Pillow itself rotates a TIFF
     if image.format != "TIFF":
         with contextlib.suppress(*_NOT_DECODED):
             orientation = image.getexif().get(_ORIENTATION)
@@ -160,9 +160,9 @@ def _middle(size: tuple[int, int], aspect: float) -> Box:
 
 
 def _random(size: tuple[int, int], draws: Sequence[float], min_area: float) -> Box:
-    """A box whose area, side ratio and place four draws from [0, 1) say."""
+    """A box whose area, side ratio and place depend on four draws from [0, 1)."""
     area = size[0] * size[1] * (min_area + draws[0] * (1 - min_area))
-    ratio = math.exp((2 * draws[1] - 1) * math.log(4 / 3))  # as likely wide as high
+    ratio = math.exp((2 * draws[1] - 1) * math.log(4 / 3))  # wide and high are equally likely
     width, height = min(size[0], math.sqrt(area * ratio)), min(size[1], math.sqrt(area / ratio))
     left, top = draws[2] * (size[0] - width), draws[3] * (size[1] - height)
     return left, top, left + width, top + height
@@ -174,7 +174,7 @@ def packed(names: Sequence[str]) -> NDArray[np.bytes_]:
 
 
 def check_paths(folder: Path, names: Sequence[str], where: object) -> None:
-    """An error for the first name that leads out of the folder or to no file."""
+    """Raise an error for the first name that is outside of the folder or not a file."""
     for number, name in enumerate(names):
         path = PurePath(name)
         if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name:

@@ -1,11 +1,10 @@
 """`cifar10-lt` and `cifar100-lt`: the long-tailed CIFAR of Cui et al. (2019), which the paper follows.
 
-Of class c the first n_c = ⌊n_max · ρ^(−c/(C−1))⌋ training images are kept, n_max being 5000 (CIFAR-10) or 500
-(CIFAR-100); the test set is the published one. There is no validation split unless `validation` asks for a
-share of the long tail, which then is held out of training: the last images of each class, rounded down. With
+Training keeps the first n_c = ⌊n_max · ρ^(−c/(C−1))⌋ training images of class c; n_max is 5000 (CIFAR-10) or
+500 (CIFAR-100). The test set is the published one. By default there is no validation split. `validation`
+holds a share of the long tail out of training: the last images of each class, rounded down. With
 `validation_from = "unused"` training keeps all of its images. Validation then gets images that the long tail
-leaves unused: the ⌊n_max · share⌋ that follow in each class, or as many as there are. The largest class has
-none.
+leaves unused: the next ⌊n_max · share⌋ of each class, or as many as there are. The largest class has none.
 Images are normalised by the mean and deviation of the training split; training pads by 4, crops and mirrors
 them.
 
@@ -91,12 +90,12 @@ def load_cifar100(options: DataOptions) -> Dataset:
 def read_cifar(
     path: Path, *, num_classes: int, label_bytes: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Images (N, 3, 32, 32) and labels (N,) in one file of the binary version, which holds whole records."""
+    """Images (N, 3, 32, 32) and labels (N,) of one file of the binary version."""
     content = np.fromfile(path, dtype=np.uint8)
     size = label_bytes + PIXELS
     if len(content) % size:
         raise UserError(
-            f"{path} has {len(content)} bytes, not a multiple of the record's {size}: fetch it again"
+            f"{path} has {len(content)} bytes, not a multiple of the record's {size}: download it again"
         )
     records = content.reshape(-1, size)
     labels = records[:, label_bytes - 1].astype(np.int64)
@@ -104,7 +103,7 @@ def read_cifar(
     if len(wrong):
         raise UserError(
             f"{path} has the label {labels[wrong[0]]} in record {wrong[0]}, "
-            f"but there are only {num_classes} classes: fetch it again"
+            f"but there are only {num_classes} classes: download it again"
         )
     return records[:, label_bytes:].reshape(-1, 3, 32, 32), labels
 
@@ -179,9 +178,9 @@ def long_tail_rows(
     validation: float,
     unused: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which images are for training, the first n_c of each class, and which are held out for validation.
+    """The images for training (the first n_c of each class) and those that are held out for validation.
 
-    These are the last of the n_c images, or, if `unused`, those that follow them.
+    Validation gets the last of the n_c images or, if `unused`, those that follow them.
     """
     train, held_out = [], []
     for c, number in enumerate(long_tail_counts(largest, len(names), rho)):
@@ -189,7 +188,7 @@ def long_tail_rows(
         if len(members) < number:
             raise UserError(
                 f"class {names[c]!r} has {len(members)} training images, rho {rho:g} asks for {number}: "
-                "take a larger rho or fetch the whole data set"
+                "take a larger rho or download the whole data set"
             )
         if unused:
             train.append(members[:number])

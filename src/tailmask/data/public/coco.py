@@ -1,9 +1,9 @@
 """`coco` (2014), `coco-mlt` and `voc-mlt`, and users' files in COCO's format.
 
-`coco` trains on all 82,783 images of 2014 and tests on its 40,504 validation images, those without a label
-too; an image has the labels of all objects annotated in it. `coco-mlt` and `voc-mlt` are the long-tailed
+`coco` trains on all 82,783 images of 2014 and tests on its 40,504 validation images, including those without
+a label. An image has the labels of all objects annotated in it. `coco-mlt` and `voc-mlt` are the long-tailed
 subsets of Wu et al. (2020), from their published lists of images. All three are scaled to 224 pixels (or
-`image_size`), and training takes a random box of 8 to 100 % of an image's area, mirrored with probability ½.
+`image_size`). Training takes a random box of 8 to 100 % of an image's area, mirrored with probability ½.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def load_voc_mlt(options: DataOptions) -> Dataset:
     lists = _published_lists(options, "voc")
     if not (root / "VOCdevkit").is_dir():
         raise UserError(
-            f"{root / 'VOCdevkit'} is not there: unpack in {root} VOCtrainval_11-May-2012.tar and "
-            "VOCtest_06-Nov-2007.tar of http://host.robots.ox.ac.uk/pascal/VOC"
+            f"{root / 'VOCdevkit'} does not exist: unpack VOCtrainval_11-May-2012.tar and "
+            f"VOCtest_06-Nov-2007.tar of http://host.robots.ox.ac.uk/pascal/VOC in {root}"
         )
     return _dataset("voc-mlt", _listed(root, *lists), options)
 
@@ -74,10 +74,10 @@ def read_coco(path: Path, options: DataOptions) -> tuple[FileRows, Labels]:
 
 
 def read_instances(path: Path) -> tuple[list[str], Labels]:
-    """File names and labels of the images in an `instances_*.json`, those without objects too."""
+    """File names and labels of the images in an `instances_*.json`, including those without objects."""
     pycocotools = require("pycocotools.coco", extra="coco")
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints how long it takes
+        with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints how long it takes
             content: dict[str, Any] = pycocotools.COCO(str(path)).dataset
         images, categories = content["images"], sorted(content["categories"], key=lambda item: item["id"])
         names = [str(image["file_name"]) for image in images]
@@ -87,8 +87,8 @@ def read_instances(path: Path) -> tuple[list[str], Labels]:
         classes = [str(category["name"]) for category in categories]
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"[:120]
-        if isinstance(error, AssertionError):  # of pycocotools, for what is no object
-            reason = "it holds no object; a list of records is read as a table"
+        if isinstance(error, AssertionError):  # pycocotools raises it if the file holds no JSON object
+            reason = "it holds no JSON object; a list of records is read as a table"
         raise UserError(f"{path} is not a whole file in COCO's format ({reason})") from error
     pairs = np.array(objects, dtype=np.int64).reshape(-1, 2)
     targets = labels_from_pairs(pairs[:, 0], pairs[:, 1], (len(names), len(classes)))
@@ -101,7 +101,7 @@ def _published_lists(options: DataOptions, prefix: str) -> tuple[Path, Path, tup
     for path in (train, test, names):
         if not path.is_file():
             raise UserError(
-                f"{path} is not there: put the published list in its place "
+                f"{path} does not exist: put the published list there "
                 "(https://github.com/richard-peng-xia/LMPT has it)"
             )
     return train, test, read_classes(names)

@@ -1,21 +1,21 @@
 """`digits`: a long-tailed two-digit multi-label set that needs no download.
 
-It is made from scikit-learn's bundled 8×8 digits in the way the paper makes MultiMNIST, in miniature:
+It is a small MultiMNIST, made from scikit-learn's bundled 8×8 digits in the paper's way:
 
 1. The digits of each class are put into a random order: the first 60 are for testing, the next 20 for
    validation, and the others for training.
 2. Training keeps n_c = ⌊60 · 20^(−c/9)⌋ digits of class c, a long tail with ρ = 20 from 60 zeros to 3 nines.
 3. Each training digit leads 16 pairs. Its partners are drawn with replacement from all training digits, so
    a tail class has many images of few digits.
-4. Validation has 3 pairs for each training digit, drawn in the same way, in which a random validation digit
-   of the same class then stands for every training digit: the training split's imbalance, other digits.
-5. For testing, each test digit is paired with one random test digit of each of the 9 other classes, so that
-   the test split is balanced.
-6. Both digits of a pair stand at random places of a 12×12 canvas, drawn apart. The image is their pixel-wise
-   maximum, its labels are the union of theirs.
+4. Validation has 3 pairs for each training digit, drawn in the same way. Then a random validation digit of
+   the same class replaces every training digit: the same imbalance as in training, but other digits.
+5. For testing, each test digit is paired with one random test digit of each of the 9 other classes. So the
+   test split is balanced.
+6. Each digit of a pair gets its own random place on a 12×12 canvas. The image is their pixel-wise maximum.
+   Its labels are the union of theirs.
 
-This makes 3216 training, 603 validation and 5400 test images. `validation=0` leaves out the validation split,
-and nothing else.
+This makes 3216 training, 603 validation and 5400 test images. `validation=0` leaves out the validation split
+and changes nothing else.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TRAIN_PAIRS, VALIDATION_PAIRS = 16, 3
 
 
 def load_digits(options: DataOptions) -> Dataset:
-    """The embedded long-tailed set of digit pairs; `options.data_seed` puts it together anew.
+    """The built-in long-tailed set of digit pairs. Another `options.data_seed` makes other pairs.
 
     >>> dataset = load_digits(DataOptions())
     >>> {name: len(split) for name, split in dataset.splits.items()}
@@ -88,7 +88,7 @@ def load_digits(options: DataOptions) -> Dataset:
 def partition(
     labels: NDArray[np.int64], draws: Draws
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Which digits are for training (a long tail), for validation (10, 20) and for testing."""
+    """The digits for training (a long tail), for validation (10, 20) and for testing."""
     order = draws.permutation(len(labels))
     by_class = [order[labels[order] == c] for c in range(10)]
     test = np.concatenate([members[:NUM_TEST] for members in by_class])
@@ -100,7 +100,7 @@ def partition(
 
 
 def _bundled_digits() -> tuple[Tensor, NDArray[np.int64]]:
-    """scikit-learn's 1797 digits (N, 8, 8), their 17 shades of grey spread over a byte, and their labels."""
+    """scikit-learn's 1797 digits (N, 8, 8), their 17 shades of grey scaled to 0…255, and their labels."""
     data, labels = require("sklearn.datasets", extra="cli").load_digits(return_X_y=True)
     pixels = torch.from_numpy(data).to(torch.int64) * 255 // 16
     return pixels.to(torch.uint8).view(-1, SIZE, SIZE), labels.astype(np.int64)

@@ -1,8 +1,8 @@
-"""Public data sets: where they are kept, and how they get there when they are not.
+"""Public data sets: where they are kept, and how they are downloaded.
 
 They are kept in the folder that the user names, else in $TAILMASK_DATA, else in a cache. A file is downloaded
-to `.downloads` below that folder, checked against its SHA-256, and only then moved or unpacked to its place,
-so nothing is ever there in part.
+to `.downloads` below that folder and checked against its SHA-256. Only then is it moved or unpacked to its
+place, so a place never holds half a file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Remote:
     url: str
     sha256: str
     files: tuple[str, ...]
-    unpack_to: str | None = None  # folder below the data folder; None for a file that is kept as it is
+    unpack_to: str | None = None  # folder below the data folder; None for a file that is not unpacked
 
 
 def _mnist(name: str, sha256: str) -> Remote:
@@ -132,11 +132,11 @@ def provide(remotes: Iterable[Remote], options: DataOptions) -> Path:
         if not missing:
             continue
         if not options.download:
-            raise UserError(f"{listing(missing)} is not there: {_by_hand(remote, root)}")
+            raise UserError(f"{listing(missing)} does not exist: {_by_hand(remote, root)}")
         try:
             _fetch(remote, root)
         except OSError as error:  # requests' errors are OSErrors too
-            sentence = f"{listing(missing)} is not there and cannot be downloaded ({type(error).__name__})"
+            sentence = f"{listing(missing)} does not exist, and the download failed ({type(error).__name__})"
             raise UserError(f"{sentence}: {_by_hand(remote, root)}") from error
     return root
 
@@ -149,7 +149,7 @@ def _by_hand(remote: Remote, root: Path) -> str:
 
 def _fetch(remote: Remote, root: Path) -> None:
     pooch = require("pooch", extra="cli")
-    pooch.get_logger().setLevel("WARNING")  # the bar says that it downloads
+    pooch.get_logger().setLevel("WARNING")  # the progress bar already shows the download
     name = PurePosixPath(remote.url).name
     with DownloadBar(name) as bar:
         downloader = pooch.HTTPDownloader(progressbar=bar, timeout=30)
@@ -157,7 +157,7 @@ def _fetch(remote: Remote, root: Path) -> None:
             fetched = pooch.retrieve(
                 remote.url, remote.sha256, fname=name, path=root / ".downloads", downloader=downloader
             )
-        except ValueError as error:  # pooch's word for a wrong checksum
+        except ValueError as error:  # pooch raises it for a wrong checksum
             raise UserError(
                 f"{remote.url} does not have the published checksum: it was cut off or replaced, try again"
             ) from error
@@ -173,13 +173,13 @@ def _fetch(remote: Remote, root: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a zip or tar file into `folder`, each of its top-level names whole or not at all."""
+    """Unpack a zip or tar file into `folder`. Each top-level name appears whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as scratch:
         for name, content in _members(archive):
             parts = PurePosixPath(name).parts
             if PurePosixPath(name).is_absolute() or ".." in parts or "\\" in name:
-                raise UserError(f"{archive} has a member that climbs out of its folder: {name!r}")
+                raise UserError(f"{archive} has a member outside of its folder: {name!r}")
             target = Path(scratch, *parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as file:
@@ -189,7 +189,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def _install(source: Path, target: Path) -> None:
-    """Move a file or folder to its place; files that are there already are replaced one by one."""
+    """Move a file or folder to its place. Existing files are replaced one by one."""
     if source.is_dir() and target.exists():
         for inner in sorted(source.iterdir()):
             _install(inner, target / inner.name)
@@ -198,7 +198,7 @@ def _install(source: Path, target: Path) -> None:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Names and contents of the plain files in an archive; links and devices are passed over."""
+    """Names and contents of the plain files in an archive. Links and devices are skipped."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
             for info in packed.infolist():

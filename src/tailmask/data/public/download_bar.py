@@ -1,4 +1,4 @@
-"""A progress bar for downloads, in the form that pooch wants."""
+"""A progress bar for downloads, with the interface that pooch expects."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DownloadBar:
 
     @property
     def total(self) -> int | None:
-        """Size of the download in bytes, None where the server does not say."""
+        """Size of the download in bytes; None if the server does not send it."""
         return self._total
 
     @total.setter
@@ -48,11 +48,11 @@ class DownloadBar:
         self._progress.update(self._task, total=self._total)
 
     def update(self, amount: int) -> None:
-        """Add bytes that have come in."""
+        """Add received bytes."""
         self._progress.update(self._task, advance=amount)
 
     def reset(self) -> None:
-        """Back to nothing, which pooch asks for before it fills the bar."""
+        """Set the bar to zero. pooch does that before it fills the bar."""
         self._progress.reset(self._task, total=self._total)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """`goemotions`: Reddit comments with 28 emotions (Demszky et al. 2020), as TF-IDF.
 
-The three published files are read as anybody's own would be. It is the same as
+The three published files are read like a user's own files. It is the same as
 
     tailmask data train.tsv --no-header --text 0 --features 0 --label-column 1 --classes labels.txt
         --validation-file dev.tsv --test-file test.tsv

@@ -10,8 +10,8 @@ __all__ = ["long_tail_counts"]
 def long_tail_counts(largest: int, num_classes: int, rho: float) -> list[int]:
     """Samples of each class, n_c = ⌊n_max · ρ^(−c/(C−1))⌋, in exact arithmetic.
 
-    Floating-point powers may fall just short of a whole number on one machine and not on another; integers
-    do not.
+    Floating-point powers may be just below a whole number on one machine and not on another. Integers give
+    the same counts everywhere.
 
     >>> long_tail_counts(5923, 10, 100)
     [5923, 3550, 2128, 1276, 764, 458, 274, 164, 98, 59]
@@ -31,7 +31,7 @@ def long_tail_counts(largest: int, num_classes: int, rho: float) -> list[int]:
 
 
 def _largest_root(limit: int, power: int, *, bound: int, scale: int) -> int:
-    low, high = 0, limit + 1  # the answer is in [low, high)
+    low, high = 0, limit + 1  # the result is in [low, high)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if middle**power * scale <= bound else (low, middle)

@@ -1,19 +1,19 @@
 """`multimnist`: the paper's imbalanced MultiMNIST (appendix), two digits on one canvas.
 
-Training keeps n_c = ⌊5923 · 100^(−c/9)⌋ digits of each class, 14694 in all. Each of them leads one pair; its
-partner is drawn with replacement from the same long-tailed digits, and a pair of equal digits has one label.
+Training keeps n_c = ⌊5923 · 100^(−c/9)⌋ digits of each class, 14694 in all. Each of them leads one pair. Its
+partner is drawn with replacement from the same long-tailed digits. A pair of equal digits has one label.
 For testing, every test digit is paired with one random digit of each of the 9 other classes: 90000 images,
 with exactly the paper's ten counts. The 28×28 digits are padded to 32×32, both are shifted by −6…6 pixels in
 each direction (what leaves the frame is cut), superimposed by the pixel-wise maximum and scaled to [0, 1].
 
-Which pairs come up is a draw. The paper's had 105 nines and ρ = 90.33; of the first hundred seeds 94 comes
-nearest, with 105 nines and ρ = 90.55. The mean over seeds is 81.
+The pairs are random. The paper's had 105 nines and ρ = 90.33. Seed 94 is the nearest of the first hundred
+seeds, with 105 nines and ρ = 90.55. The mean over seeds is 81.
 
-The images are fixed. With `fresh_shifts` every epoch shifts the training digits anew.
+The images are fixed. With `fresh_shifts` the training digits get new shifts in every epoch.
 
-`validation` asks for that share of 14694 more pairs, made from digits that the long tail left unused. It left
-no zeros unused: those of validation are training zeros, with other partners and shifts. Neither option
-changes a byte of the other splits.
+`validation` adds that share of 14694 pairs, made from digits that the long tail leaves unused. No zeros are
+unused, so validation takes training zeros with other partners and shifts. Neither option changes a byte of
+the other splits.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FIRST_CORNER = 2 - LARGEST_SHIFT  # a padding of 2, less the largest shift
 
 @dataclass(frozen=True)
 class ShiftedPairs:
-    """Pairs of digits that are superimposed in the batch, so that training can shift them anew each time.
+    """Pairs of digits that are superimposed in the batch. So training can shift them differently each time.
 
     >>> digits = torch.full((2, 28, 28), 255, dtype=torch.uint8)
     >>> pairs = ShiftedPairs(digits, torch.tensor([[0, 1]]), torch.tensor([[[2, 2], [2, 2]]]))
@@ -57,8 +57,8 @@ class ShiftedPairs:
     """
 
     digits: Tensor  # (M, 28, 28) uint8
-    pairs: Tensor  # (N, 2) int64, which digits
-    corners: Tensor  # (N, 2, 2) int64, where they stand when no shifts are drawn
+    pairs: Tensor  # (N, 2) int64, the numbers of the digits
+    corners: Tensor  # (N, 2, 2) int64, their places if no shifts are drawn
 
     on_disk = False
     shape = (1, CANVAS, CANVAS)
@@ -71,7 +71,7 @@ class ShiftedPairs:
         return superimpose(self.digits, self.pairs[index], corners, size=CANVAS)
 
     def batch(self, index: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Images (B, 1, 32, 32) in [0, 1], shifted anew where there is a generator to draw from."""
+        """Images (B, 1, 32, 32) in [0, 1]; with a generator, the digits get new random shifts."""
         corners = self.corners[index]
         if generator is not None:
             shifts = torch.randint(2 * LARGEST_SHIFT + 1, corners.shape, generator=generator)
@@ -134,9 +134,9 @@ def load_multimnist(options: DataOptions) -> Dataset:
 def validation_pairs(
     by_class: Sequence[NDArray[np.int64]], tail: Sequence[int], number: int, draws: Draws
 ) -> NDArray[np.int64]:
-    """Pairs (number, 2) with the long tail's classes, of digits that are not among the first it takes."""
+    """Pairs (number, 2) with the long tail's classes, made from digits that the long tail leaves unused."""
     classes = np.repeat(np.arange(len(tail)), tail)  # a draw from these has the long tail
-    leads = classes[np.arange(number) * len(classes) // number]  # evenly spaced, so that no class is left out
+    leads = classes[np.arange(number) * len(classes) // number]  # evenly spaced: no class is left out
     pair_classes = np.stack([leads, classes[draws.below(len(classes), number)]], axis=1)
     pairs = np.empty_like(pair_classes)
     for c, members in enumerate(by_class):
@@ -155,5 +155,7 @@ def _read_digits(folder: Path, part: str) -> tuple[Tensor, NDArray[np.int64]]:
     images = read_idx(folder / f"{part}-images-idx3-ubyte.gz", num_dimensions=3)
     labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz", num_dimensions=1)
     if images.shape[1:] != (28, 28) or len(images) != len(labels) or (len(labels) and labels.max() > 9):
-        raise UserError(f"the {part} files in {folder} must hold 28×28 images and as many labels from 0 to 9")
+        raise UserError(
+            f"the {part} files in {folder} must hold 28×28 images and a label from 0 to 9 for each"
+        )
     return torch.from_numpy(images.copy()), labels.astype(np.int64)

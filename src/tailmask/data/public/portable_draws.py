@@ -1,7 +1,7 @@
 """Random integers that are the same on every machine and with every release of NumPy.
 
-NumPy promises the raw words of PCG64 for ever, but not what its `Generator` makes of them. So the sets that
-are put together here draw from the words themselves.
+NumPy never changes the raw words of PCG64, but it may change the numbers that its `Generator` makes of them.
+So the data sets that are constructed here draw from the raw words.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`rcv1`: Reuters newswire stories with 103 topics (Lewis et al. 2004), as cosine-normalised bags of words.
 
-scikit-learn downloads them and checks what comes, but keeps pickles, which can run code. Its copy is dropped,
-and the two parts of the official split, LYRL2004, are kept as `rcv1/train.npz` and `rcv1/test.npz`.
+scikit-learn downloads them and checks the files, but stores pickles, which can run code. So its copy is
+deleted. The two parts of the official split (LYRL2004) are stored as `rcv1/train.npz` and `rcv1/test.npz`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["load_rcv1"]
 
 
 def load_rcv1(options: DataOptions) -> Dataset:
-    """RCV1-v2 with 23149 stories to train on, a tenth of which validates, and 781265 to test on."""
+    """RCV1-v2 with 23149 stories for training, a tenth of them for validation, and 781265 for testing."""
     folder = data_root(options) / "rcv1"
     files = {part: folder / f"{part}.npz" for part in ("train", "test")}
     if not all(path.exists() for path in files.values()):
@@ -67,7 +67,7 @@ def load_rcv1(options: DataOptions) -> Dataset:
 def _fetch(files: dict[str, Path], options: DataOptions) -> None:
     folder = files["train"].parent
     missing = f"rcv1 is not in {folder.parent}"
-    by_hand = f"run tailmask data rcv1 where there is a network, and copy its folder to {folder}"
+    by_hand = f"run tailmask data rcv1 on a machine with a network, and copy its folder to {folder}"
     if not options.download:
         raise UserError(f"{missing}: {by_hand}")
     fetch_rcv1 = require("sklearn.datasets", extra="cli").fetch_rcv1
@@ -83,5 +83,5 @@ def _fetch(files: dict[str, Path], options: DataOptions) -> None:
                 with atomic_path(path) as temporary, temporary.open("wb") as file:
                     np.savez(file, **arrays)
     except OSError as error:
-        sentence = f"{missing} and cannot be downloaded ({type(error).__name__})"
+        sentence = f"{missing}, and the download failed ({type(error).__name__})"
         raise UserError(f"{sentence}: {by_hand}") from error

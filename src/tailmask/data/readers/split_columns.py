@@ -41,20 +41,20 @@ def with_groups_and_times(parts: Mapping[str, Part], options: DataOptions) -> di
 
 
 def split_column_notes(parts: Mapping[str, Part], options: DataOptions, *, read: int) -> Iterator[str]:
-    """What was done about groups and times; `read` is the number of rows of all files."""
+    """Notes on how groups and times were used; `read` is the number of rows of all files."""
     train = parts["train"]
     if options.group is not None:
-        yield f"rows with the same {options.group!r} are in the same part, and it is not learned from"
+        yield f"rows with the same {options.group!r} are in the same part; it is not used as a feature"
         for name, part in parts.items():
             if name == "train" or part.groups is None or train.groups is None:
                 continue
             shared = np.isin(part.groups[part.index], train.groups[train.index]).sum()
             if shared:
-                yield f"{shared} rows of {name} have a {options.group!r} of training: scores may be too good"
+                yield f"{shared} rows of {name} share {options.group!r} with training: scores may be too good"
     if options.time is not None:
         named = isinstance(train.rows, TableRows) and options.time in train.rows.columns
-        use = "" if named else f"; {options.time!r} is not learned from unless --features names it"
-        yield f"rows are split by {options.time!r}: the latest rows test, those before them validate{use}"
+        use = "" if named else f"; {options.time!r} is not used as a feature unless --features names it"
+        yield f"rows are split by {options.time!r}: the latest are for test, those before for validation{use}"
         for name, part in parts.items():
             if name == "train" or part.times is None or train.times is None:
                 continue
@@ -63,10 +63,7 @@ def split_column_notes(parts: Mapping[str, Part], options: DataOptions, *, read:
                 yield f"{early} rows of {name} are not later than all training rows"
     left_out = read - sum(len(part.index) for part in parts.values())
     if left_out:
-        yield (
-            f"{left_out} rows are in no part: they are earlier than others of their {options.group!r}, which "
-            "are held out"
-        )
+        yield (f"{left_out} rows are in no part: later rows with the same {options.group!r} are held out")
 
 
 def _column(part: Part, name: str, options: DataOptions) -> pl.Series:

@@ -225,18 +225,18 @@ def _split_off(
 
 
 def _copy_notes(parts: Mapping[str, Part], copies: int) -> Iterator[str]:
-    """How many copies of rows there are, and how many rows of other parts are in training, too."""
+    """Notes about copies of rows, and about rows of other parts that are also in training."""
     if copies:
         yield (
-            f"{copies} rows have the same features as an earlier row: such copies are in the same part, all "
-            "in training, validation or test"
+            f"{copies} rows have the same features as an earlier row: all copies of a row are in the same "
+            "part (training, validation or test)"
         )
     train = parts["train"]
     groups = copy_groups(train.keys)
     if are_coarse(groups) and len(groups) >= LEAST_ROWS and num_copies(groups):
         yield (
-            f"only {len(groups) - num_copies(groups)} of {len(groups)} rows differ in their features: rows "
-            "with the same features may be in training and in other parts"
+            f"the {len(groups)} rows have only {len(groups) - num_copies(groups)} different combinations of "
+            "features: rows with the same features may be in training and in other parts"
         )
         return
     for name, part in parts.items():

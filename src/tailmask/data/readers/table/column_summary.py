@@ -1,4 +1,4 @@
-"""What became of each column of a table."""
+"""How each column of a table is used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Use = Literal["number", "boolean", "date", "category", "text", "label", "left ou
 
 @dataclass(frozen=True)
 class ColumnUse:
-    """What became of one column: its use, how it is taken or why it is not, and its size."""
+    """How one column is used: its use, the details or why it is left out, and its size."""
 
     name: str
     use: Use
@@ -38,7 +38,7 @@ class ColumnUse:
 
     @property
     def by_choice(self) -> bool:
-        """Whether the column is left out because the user said so."""
+        """True if the user left the column out."""
         return self.detail in (AS_DROPPED, NOT_CHOSEN, GROUPS, ORDERS)
 
 
@@ -49,7 +49,7 @@ def column_uses(
     *,
     labels: tuple[str, ...],
 ) -> tuple[ColumnUse, ...]:
-    """What became of every column of a table, in the table's order."""
+    """How every column of a table is used, in the table's order."""
     fitted = _of_standard(encoder) if isinstance(encoder, StandardTableEncoder) else _of_table(encoder)
     dropped = matching_columns(options.drop, frame.columns, "the table")
     chosen = matching_columns(options.features, frame.columns, "the table")

@@ -99,7 +99,7 @@ def near_numbers(series: pl.Series) -> str | None:
     """What keeps a text column that mostly holds numbers from being one, as the end of a sentence.
 
     >>> near_numbers(require("polars", extra="tables").Series(["1", "2", "3", "4", "unknown"]))
-    "holds numbers in 80 % of its cells, but also 'unknown', and is not read as a number: ..."
+    "holds numbers in 80 % of its cells, but also 'unknown', so it is not read as a number: ..."
     """
     polars = require("polars", extra="tables")
     texts = series.cast(polars.String).str.strip_chars()
@@ -112,10 +112,11 @@ def near_numbers(series: pl.Series) -> str | None:
     if len(words):
         return (
             f"holds numbers in {100 * (len(texts) - len(words)) // len(texts)} % of its cells, but also "
-            f"{words[0][:40]!r}, and is not read as a number: leave such cells empty for one"
+            f"{words[0][:40]!r}, so it is not read as a number: to change that, leave such cells empty"
         )
     if not otherwise.any():
         return None
     return (
-        f"holds numbers such as {texts.filter(otherwise)[0]!r}, and is not read as a number: {PLAIN_NUMBERS}"
+        f"holds numbers such as {texts.filter(otherwise)[0]!r}, so it is not read as a number: "
+        f"{PLAIN_NUMBERS}"
     )

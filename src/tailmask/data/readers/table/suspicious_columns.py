@@ -1,6 +1,6 @@
-"""What a user should know about the columns of a table, and what is probably a mistake in them.
+"""Notes about the columns of a table: how they are used, and what is probably a mistake.
 
-The rules are few and plain, docs/your-own-data.md lists them, and none changes what is done.
+The rules are few and simple; docs/your-own-data.md lists them. A note never changes how a column is used.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["IMAGES", "column_notes", "holds_images"]
 
 IMAGES = "looks like image files: call the column `path` to learn from them"
 
-# Of more columns than this, one note says what is true of all of them.
+# If a note is true of more columns than this, one note names them all.
 MOST_NOTES = 5
 
 # How far from the median an outlier is at least: times the spread, and times the distance of the outer 1 %.
 OUTLIER_SPREADS, OUTLIER_TAILS = 20, 3
 
-# In fewer rows than this, that all numbers differ says nothing of a column.
+# In fewer rows than this, all numbers may differ by chance.
 LEAST_ROWS = 10
 
 _IDENTIFIER = re.compile(r"(^|[\W_])(?i:id|key|index|number|nr|no|row|uuid)$|[a-z]I[dD]$")
@@ -46,7 +46,7 @@ _IMAGE = rf"(?i)\w({'|'.join(map(re.escape, SUFFIXES))})$"
 _EMPTY = {
     "number": "taken as its median",
     "boolean": "taken as its median",
-    "date": "taken as no date",
+    "date": "taken as missing dates",
     "category": "taken as none of its values",
     "text": "taken as no words",
 }
@@ -58,10 +58,10 @@ AnyTableEncoder: TypeAlias = TableEncoder | StandardTableEncoder
 def column_notes(
     frame: pl.DataFrame, encoder: AnyTableEncoder, uses: Sequence[ColumnUse], *, constant: Sequence[str]
 ) -> list[str]:
-    """What a user should know about the columns, one sentence each; training cannot learn from `constant`."""
+    """Notes about the columns, one sentence each. The columns in `constant` have one value in training."""
     return [
         *_left_out(frame, uses),
-        *_of_each(constant, "is the same in all training rows, so that nothing is learned from it"),
+        *_of_each(constant, "has the same value in all training rows, so nothing can be learned from it"),
         *_empty_cells(uses, encoder),
         *_outliers(frame, encoder),
         *_mistakes(frame, encoder, uses),
@@ -76,8 +76,8 @@ def _outliers(frame: pl.DataFrame, encoder: AnyTableEncoder) -> Iterator[str]:
             far = frame[column.name].filter(distance > _least_outlier(column.scale))
             if len(far):
                 yield (
-                    f"column {column.name!r} has {len(far)} outliers, such as {far[0]:.6g} where "
-                    f"{column.scale.center:.6g} is the median: they are squashed; are they mistakes?"
+                    f"column {column.name!r} has {len(far)} outliers, such as {far[0]:.6g} (the median "
+                    f"is {column.scale.center:.6g}): their effect is limited, but are they mistakes?"
                 )
 
 
@@ -93,7 +93,7 @@ def _left_out(frame: pl.DataFrame, uses: Sequence[ColumnUse]) -> Iterator[str]:
     images = [name for name in unused if holds_images(frame[name])]
     others = [name for name in unused if name not in images]
     yield from _of_each(images, f"is left out: {NO_VALUE_TWICE}; it {IMAGES}")
-    yield from _of_each(others, f"is left out: {NO_VALUE_TWICE} (is it a --text?)")
+    yield from _of_each(others, f"is left out: {NO_VALUE_TWICE}; if it is text, name it in --text")
     reasons = {use.detail: None for use in uses if use.use == "left out" and not use.by_choice}
     for reason in reasons:
         if reason != NO_VALUE_TWICE:
@@ -120,18 +120,18 @@ def _mistakes(frame: pl.DataFrame, encoder: AnyTableEncoder, uses: Sequence[Colu
     ]
     yield from _of_each(
         alike,
-        "is named like the labels and holds just 0 and 1, but is learned from: if it is a label, it may give "
-        "the others away, so name it in --labels or --drop",
+        "is named like the labels and holds only 0 and 1, but is used as a feature: if it is a label, it may "
+        "give the others away, so name it in --labels or --drop",
     )
     yield from _of_each(
         [name for name in of_kind["number"] if _tells_rows_apart(frame[name])],
-        "has another number in every row and is learned from: if it only tells rows apart, name it in --drop",
+        "has a different number in every row and is used as a feature: if it is an ID, name it in --drop",
     )
     unused = [use.name for use in uses if use.detail == NO_VALUE_TWICE]
     dates = [name for name in (*of_kind["category"], *unused) if _holds_dates(frame[name])]
     yield from _of_each(
         dates,
-        "holds dates or times, which are taken as categories: make numbers of them, or name it in --drop",
+        "holds dates or times, but is used as a category: write them as numbers, or name it in --drop",
     )
     near = {
         name: what
@@ -139,7 +139,7 @@ def _mistakes(frame: pl.DataFrame, encoder: AnyTableEncoder, uses: Sequence[Colu
         if name not in dates and (what := near_numbers(frame[name])) is not None
     }
     if len(near) > MOST_NOTES:
-        sentence = "mostly holds numbers, and is not read as a number: leave cells empty that hold words, and"
+        sentence = "mostly holds numbers, but is not read as a number: leave cells with words empty, and"
         yield from _of_each(list(near), f"{sentence} {PLAIN_NUMBERS}")
     else:
         yield from (f"column {name!r} {what}" for name, what in near.items())
@@ -154,12 +154,12 @@ def _mistakes(frame: pl.DataFrame, encoder: AnyTableEncoder, uses: Sequence[Colu
         and _is_mostly_rare(frame[column.name], column)
     ]
     yield from _of_each(
-        rare, "is taken as a category, but most of its cells hold a value that is too rare: is it a --text?"
+        rare, "is used as a category, but most of its values are too rare: if it is text, name it in --text"
     )
 
 
 def _of_each(names: Sequence[str], sentence: str) -> Iterator[str]:
-    """What is true of each column: a sentence each, or one for all where they are many."""
+    """One sentence per column, or one sentence for all if there are many."""
     if len(names) > MOST_NOTES:
         yield f"each of {len(names)} columns ({listing(names)}) {sentence}"
     else:
@@ -167,7 +167,7 @@ def _of_each(names: Sequence[str], sentence: str) -> Iterator[str]:
 
 
 def _prefix(name: str) -> str:
-    """A name up to its first separator, '' where it has none."""
+    """A name up to its first separator; '' if it has none."""
     found = re.match(r".*?[^\W_][\W_]", name)
     return found.group() if found else ""
 
@@ -177,7 +177,7 @@ def _is_binary(series: pl.Series) -> bool:
 
 
 def _tells_rows_apart(series: pl.Series) -> bool:
-    """Whether all numbers differ, in a column that is named like an identifier or counts 1, 2, 3 …"""
+    """True if all numbers differ, and the column is named like an ID or counts 1, 2, 3 …"""
     numbers = series.drop_nulls()
     if len(numbers) < LEAST_ROWS:
         return False
@@ -194,7 +194,7 @@ def _holds_dates(series: pl.Series) -> bool:
 
 
 def holds_images(series: pl.Series) -> bool:
-    """Whether all cells of a column are named like image files.
+    """True if all cells of a column look like names of image files.
 
     >>> import polars
     >>> holds_images(polars.Series(["cats/1.JPG", None, "2.png"]))

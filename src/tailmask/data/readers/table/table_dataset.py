@@ -200,7 +200,7 @@ def table_rows(
     if images is not None and options.text is None and options.features is None:
         others.remove(images)
         if others:
-            note = f"images are learned from, and no other column: {listing(others)} is passed over"
+            note = f"only images are used as features: {listing(others)} is ignored"
             labels = replace(labels, notes=(*labels.notes, note))
         return file_rows(path, frame[images].cast(str).fill_null("").to_list(), options), labels
     if options.features_of is not None:

@@ -75,14 +75,14 @@ def _refuse_quotes(text: pl.Series, path: Path) -> None:
 
 
 def tag_notes(tags: Sequence[Sequence[str] | None], column: str, options: DataOptions) -> Iterator[str]:
-    """What a user should know of rows without tags, and of tags that are called like an empty cell."""
+    """Notes about rows without tags, and about tags that look like the mark of an empty cell."""
     empty = sum(row is None for row in tags)
     if empty and options.empty_tags == "none":
-        yield f"{empty} rows have nothing in {column!r}, so that they have none of the labels"
+        yield f"{empty} rows have nothing in {column!r}: they have none of the labels"
     elif empty:
         yield (
-            f"{empty} rows have nothing in {column!r}, so that none of their labels is known: if they have "
-            f"none, add --empty-tags none, or write just {options.separator!r}"
+            f"{empty} rows have nothing in {column!r}, so their labels are unknown: if they have no labels, "
+            f"add --empty-tags none, or write only {options.separator!r} in these cells"
         )
     if options.classes is None:
         rows = [row for row in tags if row]
@@ -90,14 +90,14 @@ def tag_notes(tags: Sequence[Sequence[str] | None], column: str, options: DataOp
         if all(len(row) == 1 for row in rows) and {word.lower() for word in words} in _YES_AND_NO:
             yield (
                 f"{column!r} holds {' and '.join(map(repr, sorted(words)))}, which are taken as two classes: "
-                f"if it says whether a row has the label {column!r}, write --labels {column!r} in place of "
+                f"if they mean that a row has the label {column!r} or not, use --labels {column!r}, not "
                 "--label-column"
             )
         marks = Counter(tag for row in tags for tag in set(row or ()) if is_mark(tag))
         for mark, number in sorted(marks.items()):
             yield (
-                f"{mark!r} in {column!r} is taken as a label, which {number} rows have: if it marks what is "
-                "not known, leave such cells empty"
+                f"{mark!r} in {column!r} is taken as a label of {number} rows: if it means unknown, leave "
+                "such cells empty"
             )
 
 
