@@ -88,7 +88,7 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
         (["--decide", "precision=2"], "precision takes a number above 0 and up to 1"),
         (
             ["--tune", "rate", "--list"],
-            "--tune chooses a rate from finished runs, which --list does not make",
+            "--tune needs finished runs, and --list makes none",
         ),
         (["--tune", "rate", "--methods", "bce"], "needs a method with plm"),
         (["--epochs", "0"], "epochs must be 1 or more"),
