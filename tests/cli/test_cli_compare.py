@@ -57,7 +57,7 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
     # The same study is read; another one is refused and nothing of it is touched.
     before = {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("*") if path.is_file()}
     assert main([*command, "--tuned-thresholds"]) == 0
-    assert "6 of 6 runs are there already" in capsys.readouterr().err
+    assert "6 of 6 runs" in capsys.readouterr().err
     rows = json.loads((folder / "comparison.json").read_text())["comparison"]["rows"]
     assert {row["decision"] for row in rows} == {"default", "tuned thresholds"}
     assert main(["compare", "--epochs", "2", "--seeds", "2"]) == 2
@@ -88,7 +88,7 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
         (["--decide", "precision=2"], "precision takes a number above 0 and up to 1"),
         (
             ["--tune", "rate", "--list"],
-            "--tune chooses a rate from finished runs, which --list does not make",
+            "--tune needs finished runs, and --list makes none",
         ),
         (["--tune", "rate", "--methods", "bce"], "needs a method with plm"),
         (["--epochs", "0"], "epochs must be 1 or more"),
@@ -114,7 +114,7 @@ def test_folders_of_others_are_refused(tmp_path, capsys):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("precious")
     (tmp_path / "file").write_text("precious")
-    for out, sentence in (("mine", "holds files that are not of a study"), ("file", "is a file")):
+    for out, sentence in (("mine", "holds files but no study"), ("file", "is a file")):
         assert main(["compare", "--out", out]) == 2
         assert sentence in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]

@@ -215,7 +215,7 @@ def test_folds_and_columns_that_split_are_shown(tmp_path: Path, capsys: pytest.C
     assert "it says which rows stay together (--group)" in out
     content = json.loads(run(capsys, tmp_path / "a.csv", *options, "--format", "json"))
     (fewest,) = content["folds"]["fewest_positives"]
-    assert f"of 5 folds, the poorest one has {fewest} positives of tag_a" in out
+    assert f"with 5 folds, the smallest number of tag_a in a fold is {fewest}" in out
     out = run(capsys, tmp_path / "a.csv", "--labels", "tag_*", "--time", "day")
     assert "it says which rows are later (--time)" in out
 

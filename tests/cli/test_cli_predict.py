@@ -52,7 +52,7 @@ def test_labels_by_tuned_thresholds_unless_told_otherwise(run, new, tmp_path, ca
     assert predicted(run, new, "-o", out, "--force", "--thresholds", "tuned").equals(tuned)
     capsys.readouterr()
     low = predicted(run, new, "-o", out, "--force", "--thresholds", "0.01")
-    assert capsys.readouterr().out == f"{out}: 20 rows, labels from a probability of 0.01 on\n"
+    assert capsys.readouterr().out == f"{out}: 20 rows, labels with a probability of at least 0.01\n"
     assert low.drop("labels").equals(tuned.drop("labels"))
     assert low["labels"].list.len().sum() > tuned["labels"].list.len().sum()
 
@@ -91,12 +91,12 @@ def test_mistakes_get_one_sentence(run, new, tmp_path, capsys):
         capsys, run, new, "-o", out, "--decide", "f1", "--thresholds", "0.5"
     )
     assert "a decision rule is f1" in refused(capsys, run, new, "-o", out, "--decide", "accuracy")
-    assert "is not the folder of a study" in refused(capsys, run, new, "-o", out, "--run", "plm")
+    assert "--run plm needs the folder of a study" in refused(capsys, run, new, "-o", out, "--run", "plm")
     new.write_text("colour\nred\n")
     assert "age" in refused(capsys, run, new, "-o", out)
     assert not out.exists()
     out.write_text("old")
-    assert "is there already" in refused(capsys, run, new, "-o", out)
+    assert "already exists" in refused(capsys, run, new, "-o", out)
     assert out.read_text() == "old"
 
 
@@ -153,7 +153,7 @@ def test_rules_need_validation_outputs(run, new, tmp_path, capsys):
     copy = Path(shutil.copytree(run, tmp_path / "copy"))
     arrays = {name: values for name, values in Run(run).predictions().items() if "validation" not in name}
     write_arrays(copy / "predictions.npz", arrays)
-    assert "has no validation outputs" in refused(capsys, copy, new, "-o", out, "--decide", "recall=0.9")
+    assert "needs validation outputs" in refused(capsys, copy, new, "-o", out, "--decide", "recall=0.9")
     assert not out.exists()
 
 

@@ -113,7 +113,7 @@ def test_foreign_files_are_replaced_by_force_alone(
 ) -> None:
     (here / "report.html").write_text("<title>my thesis</title>")
     said = fails([str(study)], capsys, here)
-    assert "report.html is there and not a report of tailmask: name another file, or add --force" in said
+    assert "report.html exists and is not a report of tailmask: name another file, or add --force" in said
     assert main(["report", str(study), "--force", "--resamples", "100"]) == 0
     assert "my thesis" not in (here / "report.html").read_text(encoding="utf-8")
 
@@ -121,7 +121,7 @@ def test_foreign_files_are_replaced_by_force_alone(
 def test_bad_folders(study: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no folder nowhere" in fails(["nowhere"], capsys, here)
     (here / "empty").mkdir()
-    assert "empty is not a run and has none below it" in fails(["empty"], capsys, here)
+    assert "no run.json in empty or below it" in fails(["empty"], capsys, here)
     (here / "file").touch()
     assert "file is a file: name the folder of a run" in fails(["file"], capsys, here)
     assert "is a folder: name a file" in fails([str(study), "-o", "empty"], capsys, here)
@@ -131,13 +131,13 @@ def test_bad_folders(study: Path, here: Path, capsys: pytest.CaptureFixture[str]
 def test_incomplete_run(study: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(here / "half", "plm", 5, complete=False)
     said = fails([str(study), "half"], capsys, here)
-    assert "half is not complete: finish it with the `tailmask train` command that began it" in said
+    assert "half is not complete: run its `tailmask train` command" in said
 
 
 def test_run_of_another_study(study: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(here / "other", "plm", 5, budget=0.5)
     said = fails([str(study), "other"], capsys, here)
-    assert "cannot stand in one table: they differ in budget (1.0 and 0.5)" in said
+    assert "they differ in budget (1.0 and 0.5)" in said
 
 
 def test_unknown_names(study: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:

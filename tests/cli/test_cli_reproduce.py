@@ -31,7 +31,7 @@ def test_a_table_is_filled_row_by_row(tmp_path, capsys, monkeypatch):
         assert main(command) == 2
     out, err = capsys.readouterr()
     assert "plm:initial_ratio=mean, seed 0: validation F1" in err
-    assert "1 run failed, and the result is without: plm:initial_ratio=class, seed 0: another process" in err
+    assert "1 run failed: plm:initial_ratio=class, seed 0: another process" in err
     assert out.splitlines()[-1] == "result in results/table6.json, results/table6.md"
     result = json.loads((tmp_path / "results" / "table6.json").read_text())
     measured = {row["label"]: row["cells"][0]["n"] for row in result["tables"][0]["rows"]}
@@ -81,9 +81,9 @@ def test_the_toy_example_needs_no_training(capsys, tmp_path, monkeypatch):
         (["table1", "--jobs", "-1"], "--jobs must be 1 or more"),
         (["table1", "--methods", "focl"], "did you mean 'focal'"),
         (["table1", "--data", "digtis"], "did you mean 'digits'"),
-        (["figure2", "--methods", "bce"], "has methods of its own"),
-        (["table3", "--imbalance", "7"], "there is no ρ = 7"),
-        (["table3", "--rho", "20"], "choose from them with --imbalance"),
+        (["figure2", "--methods", "bce"], "leave --methods out"),
+        (["table3", "--imbalance", "7"], "no ρ = 7"),
+        (["table3", "--rho", "20"], "with --imbalance, not --rho"),
         (["table1", "--budget", "0"], "the budget must be"),
         (["table1", "--list", "--set", "model.nmae=mlp"], "did you mean 'model.name'"),
     ],
@@ -101,7 +101,7 @@ def test_data_that_cannot_be_had_are_named_with_a_way_out(tmp_path, capsys, monk
     monkeypatch.setattr("tailmask.studies.worker_process.COMMAND", (sys.executable, str(FAKE_WORKER)))
     assert main(["reproduce", "figure4", "--data-dir", "missing", "--jobs", "1"]) == 2
     expected = (
-        "tailmask: there is no data set called 'coco'; or make figure4 of other data, as in --data digits\n"
+        "tailmask: there is no data set called 'coco'; or make figure4 with other data, as in --data digits\n"
     )
     assert capsys.readouterr().err == expected
     assert not list(tmp_path.iterdir())

@@ -131,7 +131,7 @@ def test_files_that_are_there_stay(name, tmp_path):
     run = random_model(tmp_path / "run.safetensors")
     target = tmp_path / name.replace(".json", ".safetensors")
     (tmp_path / name).write_text("old")
-    with pytest.raises(UserError, match=f"{name} is there already: .*--force"):
+    with pytest.raises(UserError, match=f"{name} already exists: .*--force"):
         export_model(run, target)
     assert (tmp_path / name).read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "run.safetensors"])

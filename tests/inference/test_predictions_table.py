@@ -88,8 +88,8 @@ def test_an_array_tells_rows_apart(digits_run, tmp_path):
     write_predictions(predictor, tmp_path / "new.npz", tmp_path / "out.jsonl", id_column="names")
     assert [row["names"] for row in read(tmp_path / "out.jsonl")] == ["a", "b", "c"]
     for name, message in [
-        ("few", "does not have one 'few' for each sample"),
-        ("X", "'X' must hold one value a row"),
+        ("few", "must have one 'few' per sample"),
+        ("X", "'X' must have one value per row"),
         ("no", "has no array 'no' but"),
     ]:
         with pytest.raises(UserError, match=message):
@@ -128,7 +128,7 @@ def test_images_are_told_apart_by_their_paths(tmp_path):
     assert len(set(values.values())) == 3
     write_predictions(predictor, tmp_path / "list.csv", tmp_path / "out.csv", id_column="about")
     assert [row["about"] for row in read(tmp_path / "out.csv")] == ["5", "6"]
-    with pytest.raises(UserError, match="has no columns or arrays to take --id about from"):
+    with pytest.raises(UserError, match="--id about needs a table or an"):
         write_predictions(predictor, folder, tmp_path / "x.csv", id_column="about")
 
 
@@ -245,15 +245,13 @@ def test_files_that_are_there_stay(table_run, tmp_path):
     source = write_table(tmp_path / "new.csv", 4, labels=False)
     predictor, target = Predictor.load(table_run), tmp_path / "out.csv"
     target.write_text("old")
-    with pytest.raises(
-        UserError, match="is there already: choose another name, or write over it with --force"
-    ):
+    with pytest.raises(UserError, match="already exists: choose another name, or overwrite it with --force"):
         write_predictions(predictor, source, target)
     assert target.read_text() == "old"
     write_predictions(predictor, source, target, force=True)
     assert len(read(target)) == 4
     before = source.read_bytes()
-    with pytest.raises(UserError, match="is the input itself"):
+    with pytest.raises(UserError, match="is the input file"):
         write_predictions(predictor, source, source, force=True)
     assert source.read_bytes() == before
 

@@ -148,7 +148,7 @@ def test_missing_data_of_the_paper_hint_at_other_data(make, tmp_path, monkeypatc
     from tailmask.data import DataOptions
 
     request = Request(options=DataOptions(data_dir=tmp_path, download=False))
-    with pytest.raises(UserError, match=r"mnist.*; or make table7 of other data, as in --data digits"):
+    with pytest.raises(UserError, match=r"mnist.*; or make table7 .* --data digits"):
         make("table7", request)
 
 

@@ -105,7 +105,7 @@ def test_terminal_shows_names_as_they_are(comparison: Comparison) -> None:
     assert "\x1b[2J" not in text
     assert "�[2J[red]x[/red] (20 training samples)" in text
     assert "− bce, 95 %" in text
-    assert "The same outputs, decided otherwise" in text
+    assert "The same outputs with other decisions" in text
     assert text.rstrip().endswith("train more seeds to know.")
 
 

@@ -197,7 +197,7 @@ def test_confused_classes_are_shown_where_there_is_one_label_a_sample(tmp_path: 
     expected = 100 * confusion_matrix(true, predicted, normalize="true")[0]
     assert first.shares == pytest.approx(expected.tolist(), abs=0.051)
     page = render_report(runs, comparison=comparison)
-    assert "Which class is taken for which" in page
+    assert "Confused classes" in page
     several = dataclasses.replace(comparison, single_label=False)
     assert page_tables.confusion_table(runs, several) == []
 
@@ -256,7 +256,7 @@ def test_single_labels(tmp_path: Path) -> None:
     page = render_report(runs, comparison=compare_runs(runs, resamples=100))
     text = " ".join(Outline(page).texts)
     assert "Error, mean over classes" in text
-    assert "one label a sample" in text
+    assert "one label per sample" in text
     assert "Change in recall" in text
 
 

@@ -92,6 +92,6 @@ def test_runs_of_several_settings_are_told_apart(runs, capsys):
     display.begin([*runs, *other], complete=1)
     display.finished(other[0], sentence="no")
     assert capsys.readouterr().err.splitlines() == [
-        "1 of 3 runs are there already",
+        "1 of 3 runs are already complete",
         "2/3 digits_budget=0.5: bce, seed 0: failed: no",
     ]

@@ -86,7 +86,7 @@ def test_a_smaller_question_does_not_shrink_the_study(pool, tmp_path):
     study = compare(methods=["asl", "plm"], seeds=1, out=folder, listener=listener)
     assert len(pool.made) == 6
     assert listener.texts == [
-        "4 more runs of this study are in the folder and compared as well: asl (seed 1), bce (seed 0), "
+        "4 more runs of this study are in the folder and compared too: asl (seed 1), bce (seed 0), "
         "bce (seed 1), plm (seed 1)"
     ]
     assert [method.name for method in study.comparison.methods] == ["asl", "plm", "bce"], "asked for first"

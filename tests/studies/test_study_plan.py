@@ -241,9 +241,9 @@ def test_own_data_get_the_papers_shares_of_rarest_classes_and_their_own_rate():
     [
         ("tabel1", Request(), "did you mean 'table1'"),
         ("table1", Request(methods=("focl",)), "did you mean 'focal'"),
-        ("figure2", Request(methods=("bce",)), "figure2 has methods of its own"),
+        ("figure2", Request(methods=("bce",)), "leave --methods out"),
         ("table1", Request(imbalances=(10.0,)), "--imbalance is for table3, table4, figure3"),
-        ("table3", Request(imbalances=(7.0,)), "there is no ρ = 7 in it: choose from"),
+        ("table3", Request(imbalances=(7.0,)), "no ρ = 7: choose from"),
         ("table3", Request(options=DataOptions(rho=20.0)), "--imbalance"),
         ("table1", Request(budget=0.0), "the budget must be"),
         ("table1", Request(fields=("optimizer.lrr=1",)), "did you mean 'optimizer.lr'"),

@@ -24,12 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         require("cyclopts", extra="cli")
         _run(arguments)
-        sys.stdout.flush()  # here, where a reader that has left can still be dealt with
+        sys.stdout.flush()  # here, so that a closed pipe is handled below
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader of our output, such as `head`, has left
+    except BrokenPipeError:  # the reader of our output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:  # a full disk, a folder that may not be written to
+    except OSError as error:  # a full disk, a folder without write permission
         return _fail(explain(error) or str(error))
     except (ValueError, MemoryError, RuntimeError) as error:
         sentence = explain(error)

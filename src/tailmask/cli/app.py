@@ -1,6 +1,6 @@
-"""The commands and their options, which cyclopts reads from each command's signature and docstring.
+"""The commands. cyclopts reads their options from the signatures and docstrings.
 
-Only the module of the command that is called is imported, so that `tailmask --help` needs no torch.
+Only the module of the called command is imported: `tailmask --help` needs no torch.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tailmask import __version__
 
 __all__ = ["COMMANDS", "app", "sentence"]
 
-# What each command is for: a line for `tailmask --help`, and more for its own help. The function of a command
-# has its name, in the module of the same name.
+# The purpose of each command: the first line for `tailmask --help`, the rest for its own help. The module and
+# the function of a command have its name.
 COMMANDS = {
     "fit": """Train the best model for your data: several methods, combined, with tuned thresholds.
 
@@ -98,7 +98,7 @@ def _describe(hint: Any) -> str:
 
 
 def _refuse_what_is_no_number(_app: App, _commands: Sequence[str], arguments: ArgumentCollection) -> None:
-    """cyclopts would round 2.5 to a whole number, and take "none" for an option that is not given."""
+    """Refuse what is not a number: cyclopts would round 2.5, and read "none" as an option not given."""
     for argument in arguments:
         kinds = {*(typing.get_args(argument.hint) or (argument.hint,))} - {NoneType}
         for token in argument.tokens if kinds in ({int}, {float}) else ():

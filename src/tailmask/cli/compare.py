@@ -1,4 +1,4 @@
-"""`tailmask compare`: does it help on your data, where, and how sure is that?"""
+"""`tailmask compare`: train several methods on your data and compare them."""
 
 from __future__ import annotations
 
@@ -85,9 +85,7 @@ def compare(
     options, fields = apply_model(model, options, fields)
     if only_list:
         if tune is not None:
-            raise UserError(
-                "--tune chooses a rate from finished runs, which --list does not make: name one of them"
-            )
+            raise UserError("--tune needs finished runs, and --list makes none: leave one of them out")
         setting = Setting(data, options, recipe, budget, epochs, tuple(fields), precision, folds=folds)
         for run in plan_comparison(setting, methods or None, seeds=seeds, out=out, baseline=baseline):
             print(run.command)

@@ -1,4 +1,4 @@
-"""`tailmask data`: what a data set holds."""
+"""`tailmask data`: statistics of a data set."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ LEGEND = (
     "r_c: positives over negatives of a class"
 )
 
-# Of more classes than this, the table shows the most and the least frequent.
+# With more classes, the table shows only the most and the least frequent.
 MOST_ROWS = 1000
 
 # The default number of folds of cross-fitting.
 FOLDS = 5
 
-# Of more columns than this, the table shows how many are used for what.
+# With more columns, the table shows only how many are used for each purpose.
 MOST_COLUMNS = 40
 
 
@@ -74,7 +74,7 @@ def data(
     elif fewest is not None:
         rarest = min(range(len(fewest)), key=fewest.__getitem__)
         name = dataset.classes[rarest]
-        advices.append(f"of {FOLDS} folds, the poorest one has {fewest[rarest]} positives of {name}")
+        advices.append(f"with {FOLDS} folds, the smallest number of {name} in a fold is {fewest[rarest]}")
     if form == "json":
         _print_json(dataset, statistics, notes, advices, fewest)
     else:
@@ -84,7 +84,7 @@ def data(
 def _fewest_in_a_fold(dataset: Dataset) -> list[int] | str | None:
     """The smallest number of positives of each class in a fold of training and validation rows.
 
-    Where no folds can be made, the reason; None for data without raw rows.
+    A text with the reason if folds are not possible; None for data without raw rows.
     """
     from tailmask.learners.folds import make_folds
 
@@ -143,7 +143,7 @@ def _print_tables(
 
 
 def _columns(columns: Sequence[ColumnUse]) -> Any:
-    """What became of each column of a table; of a wide one, of how many."""
+    """A table of the use of each column; for a wide table, the number of columns per use."""
     text: Any = require("rich.text", extra="cli")
     if len(columns) <= MOST_COLUMNS:
         table = _table("column", "used as", "", "inputs", "empty cells", left=3)
@@ -205,7 +205,7 @@ def _classes(statistics: Mapping[str, Statistics]) -> Any:
 
 
 def _table(first: str, *others: str, left: int = 1) -> Any:
-    """A table whose numbers are flush right, after `left` columns of words."""
+    """A table with `left` columns of words, then right-aligned numbers."""
     table = require("rich.table", extra="cli").Table(box=require("rich.box", extra="cli").SIMPLE_HEAD)
     table.add_column(first, overflow="fold")
     for position, name in enumerate(others, start=1):

@@ -1,4 +1,4 @@
-"""The options about data, which several commands share: one for each field of `DataOptions`."""
+"""The data options that several commands share: one per field of `DataOptions`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tailmask.data import DataOptions
 
 __all__ = ["DATA_DEFAULTS"]
 
-# cyclopts takes its settings from a class's annotations. They are added here, not where the class is
-# written, because `tailmask.data` is used without cyclopts.
+# cyclopts reads its settings from a class's annotations. They are added here, not in the class itself,
+# because `tailmask.data` is used without cyclopts.
 _hints = typing.get_type_hints(DataOptions)
 for _heading, _names in DataOptions.GROUPS.items():
     _group = Group.create_ordered(_heading)

@@ -1,4 +1,4 @@
-"""`tailmask export`: a finished run's model in the formats that others read."""
+"""`tailmask export`: convert a finished run's model to another format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def export(
         form: format to write; torch-export is a .pt2 program, safetensors the weights with a .json file to
             rebuild the network from
         out: file to write [default: the run's name, in the current folder]
-        study_run: run of a study, as in plm_seed=0, or a method of it [default: what compare chose]
+        study_run: run of a study, as in plm_seed=0, or a method of it [default: the run that compare chose]
         model: import path package.module:factory, for a run with a network of your own
         force: overwrite existing files
     """
@@ -49,4 +49,4 @@ def _checked(difference: float | None) -> str:
     if difference is None:
         return ""
     how = "to the last bit" if difference == 0 else f"within {difference:.1g}"
-    return f": probabilities are the network's, {how}"
+    return f": probabilities are equal to the network's {how}"

@@ -1,4 +1,4 @@
-"""The help of `--method` and `--methods`, which lists the words of the registry."""
+"""The help of `--method` and `--methods`: it lists the words of the registry."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def predict(
     encoder: str | None = None,
     force: bool = False,
 ) -> None:
-    """Predict labels for new inputs with a finished run, or with what a study chose.
+    """Predict labels for new inputs with a finished run, or with the run that a study chose.
 
     Args:
         run: folder of a finished run or of a study of compare, or a .safetensors file exported from one
@@ -42,7 +42,7 @@ def predict(
             (a miss costs five false alarms) or top=3 (three labels per sample)
         thresholds: lowest probability at which a label is predicted, as in 0.5, or tuned for the thresholds
             fitted on validation data [default: tuned if the run has tuned thresholds, else 0.5]
-        study_run: run of a study, as in plm_seed=0, or a method of it [default: what compare chose]
+        study_run: run of a study, as in plm_seed=0, or a method of it [default: the run that compare chose]
         prior_shift: shift probabilities back to the prevalence in the data (runs of plm)
         id_column: column, or array of an .npz file, that identifies rows [default: the paths of images, else
             row numbers from 0]
@@ -80,7 +80,7 @@ def predict(
 
 
 def _decision(predictor: Predictor | RowPredictor) -> str:
-    """How labels were decided, which nobody should have to guess."""
+    """A phrase that says how the labels were decided."""
     if predictor.thresholds is None:
         return f"each with its {'' if predictor.top == 1 else f'{predictor.top} '}most probable label" + (
             "" if predictor.top == 1 else "s"
@@ -88,13 +88,13 @@ def _decision(predictor: Predictor | RowPredictor) -> str:
     if predictor.decided_by == "tuned":
         return "labels by the thresholds that were tuned on validation data"
     if predictor.decided_by == "default":
-        return f"labels from a probability of {predictor.thresholds[0]:g} on"
+        return f"labels with a probability of at least {predictor.thresholds[0]:g}"
     return f"labels by thresholds for {predictor.decided_by}, fitted on validation data"
 
 
 @contextlib.contextmanager
 def _row_count(title: str) -> Iterator[Callable[[int], None]]:
-    """A count of rows on the error stream, if that is a terminal; how many there will be is not known."""
+    """Show the number of rows on the error stream if it is a terminal; the total is not known."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

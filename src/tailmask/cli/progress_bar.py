@@ -1,4 +1,4 @@
-"""A run's progress in the terminal: a bar where there is one, a line now and then where there is not."""
+"""Progress of a run: a bar in a terminal, else a line every 30 seconds."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class RunProgress:
-    """Shows epoch, loss, speed and the time left; goes to the standard error stream.
+    """A display of epoch, loss, speed and time left on the standard error stream.
 
-    Nothing of the terminal is touched before the first call, so that it can be handed to another process.
+    It does not use the terminal before the first call, so it can be passed to another process.
     """
 
     def __init__(self, title: str) -> None:
@@ -33,20 +33,20 @@ class RunProgress:
         self._first = self._total = self._num_samples = 0
 
     def wait(self, text: str) -> None:
-        """Say what is going on before the bar is there."""
+        """Show a text before the bar appears."""
         console = Console(stderr=True)
         if console.is_terminal:
             self._status = console.status(text)
             self._status.start()
 
     def note(self, text: str) -> None:
-        """Print something worth knowing."""
+        """Print a note."""
         shown = self._bar or self._status
         console = shown.console if shown is not None else Console(stderr=True)
         console.print(f"note: {one_line(text)}", markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, *, done: int, total: int) -> None:
-        """Put up the bar."""
+        """Show the bar."""
         self.end()
         self._began = self._last_line = time.monotonic()
         self._first, self._total, self._num_samples = done, total, 0
@@ -67,12 +67,12 @@ class RunProgress:
             self._bar.start()
 
     def step(self, *, epoch: int, share: float, loss: float | None, num_samples: int) -> None:
-        """Move the bar."""
+        """Advance the bar."""
         self._num_samples += num_samples
         self._show(epoch, epoch - 1 + share, loss)
 
     def record(self, record: Mapping[str, Any]) -> None:
-        """Move the bar to an epoch's end, or print a line where there is no bar."""
+        """Advance the bar to an epoch's end, or print a line if there is no bar."""
         epoch, loss = int(record["epoch"]), record["loss"]
         self._show(epoch, epoch, loss)
         now = time.monotonic()
@@ -85,7 +85,7 @@ class RunProgress:
             self._last_line = now
 
     def end(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         for shown in (self._bar, self._status):
             if shown is not None:
                 shown.stop()
@@ -101,7 +101,7 @@ class RunProgress:
 
 @contextlib.contextmanager
 def notes(progress: RunProgress) -> Iterator[None]:
-    """Warnings as notes: one line each, without the place in the code that they come from."""
+    """Show warnings as notes of one line each, without their place in the code."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if not issubclass(category, DeprecationWarning | FutureWarning):

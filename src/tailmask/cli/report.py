@@ -1,4 +1,4 @@
-"""`tailmask report`: finished runs as a page to read and to send, or as a table for programs."""
+"""`tailmask report`: a page about finished runs, or their comparison as CSV, JSON or Markdown."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def report(
 
 @contextlib.contextmanager
 def _progress(total: int) -> Iterator[Callable[[object], Any]]:
-    """A bar that moves with each run that is read, where there is a terminal."""
+    """Show a bar that advances with each run, if there is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 

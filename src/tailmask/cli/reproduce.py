@@ -48,12 +48,12 @@ def reproduce(
         seeds: number of seeds
         jobs: number of runs at the same time [default: one per GPU, else one per core, at most 8]
         only_list: print one tailmask train command per run, for a cluster's job array, and stop
-        methods: methods to train; methods that the paper does not have get rows of their own [default: the
-            paper's methods]
+        methods: methods to train; methods that are not in the paper get new rows [default: the paper's
+            methods]
         imbalance: imbalances to train for table3, table4 and figure3 [default: all]
         data: name or path of other data [default: the paper's data]
         out: folder of the result
-        runs: folder of the runs, which all tables and figures share
+        runs: folder of the runs; all tables and figures share it
         recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
         fields: fields of the recipe, as in optimizer.weight_decay=5e-4
         precision: floating-point precision of training; bf16 is mixed precision

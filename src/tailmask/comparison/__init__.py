@@ -1,6 +1,6 @@
-"""From finished runs to an answer: tables, paired intervals, gains by class, and a plain sentence.
+"""From finished runs to an answer: tables, paired intervals, gains by class, and a verdict.
 
-`compare_runs` reads run folders and gives a `Comparison`; nothing here trains or draws.
+`compare_runs` reads run folders and returns a `Comparison`; nothing here trains or draws.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Many runs to one comparison: what each run measures, and how it differs from the baseline's run."""
+"""From many runs to one comparison: the measures of each run, and its differences to the baseline's run."""
 
 from __future__ import annotations
 
@@ -48,29 +48,29 @@ def compare_runs(
 ) -> Comparison:
     """Compare finished runs of several methods on the same data.
 
-    Every measure of a method is given as mean and deviation over its seeds; its difference to the baseline
-    over the pairs of runs with the same seed, with a 95 % interval over test samples and seeds (see
-    `PairedDifferences`). Where the first run says which test samples belong together, these are resampled
-    together. Runs of different data, recipes or budgets are refused, and so are incomplete ones.
+    Each measure of a method has a mean and a standard deviation over its seeds. Its difference to the
+    baseline is over the pairs of runs with the same seed, with a 95 % interval over test samples and seeds
+    (see `PairedDifferences`). If the first run records which test samples belong together, they are
+    resampled together. Incomplete runs, and runs with different data, recipes or budgets, are refused.
 
-    The method to use, with its decision, is chosen by scores on validation data, never on the test set.
+    The method and its decision are chosen by scores on validation data, never on the test set.
 
     Args:
         runs: Complete runs; the order of the methods is that of their first runs.
-        baseline: Name of the method to compare with; None is `bce`, or what is nearest to it.
+        baseline: Name of the method to compare with; None: `bce`, else the first that does not mask.
         resamples: Number of resampled test sets.
         seed: Seed of the resampling.
-        decisions: Which rows to add where the runs have them: the same logits with "tuned thresholds" and
-            with the "prior shift"; ("default",) adds none.
-        rule: What thresholds are fitted for; another rule than F1 takes the place of "tuned thresholds".
-        on_run: Called after each run that was read, for a progress bar.
+        decisions: Rows to add if the runs have them: the same logits with "tuned thresholds" and with the
+            "prior shift"; ("default",) adds none.
+        rule: The goal of fitted thresholds; a rule other than F1 replaces "tuned thresholds".
+        on_run: Called after each run is read, for a progress bar.
     """
     if resamples < 100:
         raise UserError(f"resamples must be 100 or more for an interval, got {resamples}")
     experiment = arrange(runs, baseline=baseline)
     rule = DecisionRule.parse(rule)
     if experiment.single_label and rule != F1_RULE:
-        raise UserError(f"each sample has one label, the most probable one: leave out --decide {rule}")
+        raise UserError(f"each sample gets one label, the most probable one: leave out --decide {rule}")
     table = _Table(experiment, resamples=resamples, seed=seed, decisions=decisions, rule=rule)
     for number in sorted({number for by_seed in experiment.runs.values() for number in by_seed}):
         table.add_seed(number, on_run)
@@ -87,7 +87,7 @@ class _Measured:
 def _moved(
     one: _Measured, two: _Measured, values: Callable[[Resamples], Tensor]
 ) -> tuple[Tensor, Tensor | None]:
-    """Differences of two runs (B, K) under resampled test sets, and under resampled members if there are."""
+    """Differences of two runs (B, K) under resampled test sets, and under resampled members if they exist."""
     moved = values(one.resamples) - values(two.resamples)
     if one.by_member is None or two.by_member is None:
         return moved, None
@@ -95,12 +95,12 @@ def _moved(
 
 
 def _defined(resampled: Tensor, point: Tensor) -> Tensor:
-    """Resampled measures (B, K), where one is not defined as it was measured (K,)."""
+    """Resampled measures (B, K); an undefined one is replaced by the measured value (K,)."""
     return torch.where(resampled.isnan(), point, resampled)
 
 
 class _Table:
-    """Fills a comparison seed by seed; of a run's outputs just what is needed later is kept."""
+    """Fills a comparison seed by seed, and keeps only the measures of each run."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _Table:
         self.metrics: list[str] = []
 
     def add_seed(self, seed: int, on_run: Callable[[Run], None] | None) -> None:
-        """Measure all methods' runs of a seed, the baseline's first, and pair them with it."""
+        """Measure the runs of all methods with a seed, and pair them with the baseline's, the first."""
         reference: dict[Decision, _Measured] = {}
         for method, by_seed in self.experiment.runs.items():
             if seed not in by_seed:
@@ -166,7 +166,7 @@ class _Table:
             self._set_resamplers(outputs)
         elif not torch.equal(outputs.targets, self.targets):
             raise UserError(
-                f"the test labels in {outputs.run.folder} are not those of the other runs: "
+                f"the test labels in {outputs.run.folder} differ from those of the other runs: "
                 "were its predictions made from other data?"
             )
 
@@ -175,7 +175,7 @@ class _Table:
         targets, members = outputs.targets, outputs.members
         make = functools.partial(Resampler, *targets.shape, num_resamples=self.num_resamples, seed=self.seed)
         self.by_member: Resampler | None = None
-        if members is None or members.min() == members.max():  # one cluster alone says nothing about others
+        if members is None or members.min() == members.max():  # one cluster cannot be resampled
             self.resampler = make()
             return
         self.unit = str(outputs.run.config.get("unit") or "group")
@@ -209,10 +209,10 @@ class _Table:
     def _reference(
         self, method: str, decision: Decision, reference: dict[Decision, _Measured]
     ) -> Decision | None:
-        """How the baseline decided that a row is compared with: in the same way.
+        """The decision of the baseline's row that a row is compared with: the same decision.
 
-        Where it has no prior shift, its outputs are on the data's own prior as they are. The baseline itself
-        is compared with its plain row, which says what a decision alone gives.
+        A baseline without a prior shift already has the data's own prior, so its default row is used. The
+        baseline itself is compared with its default row: this shows the effect of the decision alone.
         """
         if method == self.experiment.baseline:
             return None if decision == "default" else "default"
@@ -231,7 +231,7 @@ class _Table:
         return torch.stack([resamples.summary[name] for name in self.metrics], dim=1)  # (B, K)
 
     def comparison(self) -> Comparison:
-        """The comparison of all that was added."""
+        """The comparison of all seeds that were added."""
         assert self.targets is not None
         experiment = self.experiment
         methods = tuple(
@@ -239,7 +239,7 @@ class _Table:
             for name, by_seed in experiment.runs.items()
         )
         return Comparison(
-            data=Path(experiment.config["data"]).name,  # what goes to others names no folders
+            data=Path(experiment.config["data"]).name,  # shared files must not show folders
             single_label=experiment.single_label,
             budget=float(experiment.config["budget"]),
             num_test=len(self.targets),
@@ -295,8 +295,8 @@ class _Table:
         return found
 
     def _interval(self, pairs: PairedDifferences) -> tuple[Tensor, Tensor]:
-        """The interval within −1 and 1, which no difference of two shares can leave."""
-        # A generator for each, so that an interval does not depend on what else is compared.
+        """The interval, clipped to −1 and 1, the range of a difference of two shares."""
+        # Each interval has its own generator: it must not depend on what else is compared.
         low, high = pairs.interval(generator=torch.Generator().manual_seed(self.seed))
         return low.clamp(min=-1.0), high.clamp(max=1.0)
 

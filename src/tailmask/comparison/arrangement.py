@@ -1,4 +1,4 @@
-"""Finished runs put in order, by method and seed, and refused where they do not belong in one table."""
+"""Finished runs, ordered by method and seed. Runs that do not belong in one table are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Experiment", "arrange"]
 class Experiment:
     """Runs of several methods on the same data with the same recipe: `runs[method][seed]`.
 
-    The baseline comes first, the other methods in the order in which they were given.
+    The baseline comes first. The other methods keep the given order.
     """
 
     runs: Mapping[str, Mapping[int, Run]]
@@ -25,7 +25,7 @@ class Experiment:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Configuration of the first run; all but the method, the seed and the place is that of all runs."""
+        """Configuration of the first run. All runs share it, except for method, seed and folder."""
         return next(iter(self)).config
 
     @property
@@ -40,12 +40,12 @@ class Experiment:
 
     @property
     def single_label(self) -> bool:
-        """Whether each sample has one label, so that errors are what is measured."""
+        """True if each sample has exactly one label; the main measure is then the error."""
         return bool(self.config["single_label"])
 
     @property
     def train_positives(self) -> list[int]:
-        """Positive training samples of each class."""
+        """The number of positive training samples per class."""
         return [int(number) for number in self.config["train_counts"][1]]
 
     def __iter__(self) -> Iterator[Run]:
@@ -53,11 +53,11 @@ class Experiment:
 
 
 def arrange(runs: Sequence[Run], *, baseline: str | None = None) -> Experiment:
-    """The runs by method and seed; raises a `UserError` where they cannot be compared.
+    """The runs by method and seed; raises a `UserError` if they cannot be compared.
 
-    Runs are called by the method that was asked for. Where one name stands for several sets of options, as
-    after `--set method.plm.rate=0.1`, they are called by the method in full. `baseline` is `bce` where it is
-    among them, else the first method that does not mask, else the first.
+    A run has the name of the method that was asked for. If one name covers several sets of options, as after
+    `--set method.plm.rate=0.1`, its runs have the full name of the method. The default `baseline` is `bce` if
+    it is there, else the first method that does not mask, else the first.
     """
     if not runs:
         raise UserError("there is no run to compare: name run folders")
@@ -99,13 +99,13 @@ def _check_complete(run: Run) -> None:
             raise UserError(f"{run.folder}/run.json has no valid {name!r}: was it written by tailmask?")
     if not run.is_complete:
         raise UserError(
-            f"{run.folder} is not complete: finish it with the `tailmask train` command that began it, "
-            "which resumes after the last finished epoch"
+            f"{run.folder} is not complete: run its `tailmask train` command again, "
+            "and it resumes after the last finished epoch"
         )
 
 
 def _holds(name: str, config: dict[str, Any]) -> bool:
-    """Whether a field of the right kind has what is read of it later."""
+    """True if a field of the right type has the parts that are read later."""
     value = config[name]
     if name == "recipe":
         return isinstance(value.get("schedule"), dict) and isinstance(value.get("evaluation"), dict)
@@ -116,11 +116,11 @@ def _holds(name: str, config: dict[str, Any]) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**63  # what a tensor holds
+    return type(value) is int and 0 <= value < 2**63  # the range of a tensor
 
 
 def _setting(run: Run) -> dict[str, Any]:
-    """What must be equal in one table, flat: the data, the recipe, the budget and the arithmetic."""
+    """The fields that must be equal in one table, flat: data, recipe, budget and precision."""
     config = run.config
     determines = {k: v for k, v in config["determines"].items() if k not in ("method", "seed")}
     return dict(_flat({"budget": config["budget"], **determines, "classes": config["classes"]}))
@@ -135,11 +135,11 @@ def _check_same_setting(first: Run, run: Run) -> None:
     if names[0] != names[1] and any(name.startswith("data.") for name in differing):
         values = [f"the data ({names[0]} and {names[1]})"]
     else:
-        # A budget changes the schedule as well: naming the cause is enough.
+        # A budget also changes the schedule: naming the budget is enough.
         shown = ["budget"] if "budget" in differing else differing
         values = [f"{name} ({_short(one.get(name))} and {_short(other.get(name))})" for name in shown]
     raise UserError(
-        f"{first.folder} and {run.folder} cannot stand in one table: "
+        f"{first.folder} and {run.folder} cannot be in one table: "
         f"they differ in {listing(values, limit=3)}; report them separately"
     )
 

@@ -1,4 +1,4 @@
-"""Which method with which decision to use, by validation scores alone: the test set has no say."""
+"""Choose the method and the decision by validation scores alone, never by the test set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ValidationResult", "choose", "score_on_validation"]
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """Validation scores of all methods and decisions, the positives of each class, and what is chosen."""
+    """Validation scores of all methods and decisions, the positives of each class, and the choice."""
 
     scores: tuple[ValidationScore, ...]
     positives: tuple[int, ...] | None
@@ -26,7 +26,7 @@ class ValidationResult:
 def score_on_validation(
     experiment: Experiment, decisions: Sequence[Decision], rule: DecisionRule
 ) -> ValidationResult:
-    """Score every run on its validation outputs, and choose; without any nothing is chosen."""
+    """Score every run on its validation outputs, and choose. Without such outputs nothing is chosen."""
     found: dict[tuple[str, Decision], dict[int, float]] = defaultdict(dict)
     positives: tuple[int, ...] | None = None
     for method, by_seed in experiment.runs.items():
@@ -56,7 +56,7 @@ def score_on_validation(
 def choose(
     scores: Sequence[ValidationScore], *, single_label: bool, rule: DecisionRule = F1_RULE
 ) -> ValidationScore | None:
-    """The best score, the first of equal ones; among the rule's rows only if it is another than F1.
+    """The best score, the first of equal ones. With a rule other than F1, only its own rows count.
 
     >>> scores = [ValidationScore("bce", "default", 0.5, 3), ValidationScore("plm", "default", 0.6, 3)]
     >>> choose(scores, single_label=False).method, choose(scores, single_label=True).method

@@ -1,4 +1,4 @@
-"""Which classes to look at: difficult ones, and a few that stand for all."""
+"""Classes to look at: the difficult ones, and a few that represent all."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def by_frequency(train_positives: Sequence[int]) -> list[int]:
 def difficult_classes(
     f1: Sequence[float], train_positives: Sequence[int], *, limit: float = 0.2
 ) -> list[int]:
-    """Classes with many training samples and yet an F1 under `limit`, the most frequent first.
+    """Classes with many training samples but an F1 below `limit`, the most frequent first.
 
-    The paper speaks of "many samples" and an F1 under 20 % with binary cross-entropy (Discussion). Many is
-    here the median of the classes or more.
+    The paper speaks of "many samples" and an F1 under 20 % with binary cross-entropy (Discussion). Here, many
+    means at least the median of the classes.
 
     >>> difficult_classes([0.9, 0.15, 0.1], train_positives=[900, 500, 20])
     [1]

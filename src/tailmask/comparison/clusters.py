@@ -1,4 +1,4 @@
-"""Clusters of test samples that are not independent of each other.
+"""Clusters of dependent test samples.
 
 Samples with one cluster each (a patient's X-rays) are drawn together: the ordinary cluster bootstrap. An
 image of two digits belongs to two clusters. Each digit moves all of its images, and each pair adds noise of
@@ -17,7 +17,7 @@ __all__ = ["common_labels", "numbered", "pair_numbers"]
 
 
 def numbered(clusters: Tensor) -> Tensor:
-    """Clusters (N,) or (N, k) numbered from 0 in the order in which they first occur.
+    """Clusters (N,) or (N, k), numbered from 0 in the order of their first occurrence.
 
     >>> numbered(torch.tensor([7, 3, 7, 9]))
     tensor([0, 1, 0, 2])
@@ -33,7 +33,7 @@ def numbered(clusters: Tensor) -> Tensor:
 
 
 def pair_numbers(members: Tensor) -> Tensor:
-    """A number for each pair of members (N, 2), the same for both orders, (N,).
+    """A number (N,) for each pair of members (N, 2), the same for both orders.
 
     >>> pair_numbers(torch.tensor([[5, 2], [2, 5], [2, 2]]))
     tensor([0, 0, 1])

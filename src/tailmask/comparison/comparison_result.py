@@ -1,4 +1,4 @@
-"""The result of a comparison: plain values, looked up by method and measure, and back and forth as JSON."""
+"""The result of a comparison: plain values by method and measure; can be written and read as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORMAT = "tailmask.comparison/1"
 
 
 def row_name(method: str, decision: Decision = "default") -> str:
-    """What a row of a table is called.
+    """The name of a row in a table.
 
     >>> row_name("plm"), row_name("bce", "tuned thresholds")
     ('plm', 'bce + tuned thresholds')
@@ -38,7 +38,7 @@ def row_name(method: str, decision: Decision = "default") -> str:
 
 @dataclass(frozen=True)
 class MethodRuns:
-    """A method of the comparison: its name, the same with all options, and the seeds it was run with."""
+    """A method of the comparison: its name, its name with all options, and its seeds."""
 
     name: str
     full_name: str
@@ -47,9 +47,9 @@ class MethodRuns:
 
 @dataclass(frozen=True)
 class Row:
-    """Mean and standard deviation of a measure over `n` seeds; the deviation of one seed is NaN.
+    """Mean and standard deviation of a measure over `n` seeds; the deviation is NaN with one seed.
 
-    `low` and `high` are the ends of the mean's 95 % interval over test samples and seeds; NaN without one.
+    `low` and `high` are the ends of the mean's 95 % interval over test samples and seeds, or NaN.
     """
 
     method: str
@@ -66,7 +66,7 @@ class Row:
 class Difference:
     """Mean paired difference to the baseline over `n` seeds, with its interval.
 
-    `reference` says how the baseline decided, `decision` how the method did.
+    `reference` is the decision of the baseline, `decision` that of the method.
     """
 
     method: str
@@ -80,7 +80,7 @@ class Difference:
 
     @property
     def effect(self) -> int:
-        """1 where the whole interval is an improvement, −1 where it is all worse, 0 where zero is inside.
+        """1 if the whole interval is better, −1 if the whole interval is worse, 0 if it contains zero.
 
         >>> Difference("plm", "default", "default", "error", -0.03, -0.05, -0.01, 3).effect
         1
@@ -91,7 +91,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class ClassGain:
-    """What a class gained (or lost) in F1, or in recall where samples have one label, with its interval."""
+    """The gain (or loss) of a class in F1, or in recall for single-label data, with its interval."""
 
     method: str
     index: int
@@ -106,9 +106,9 @@ class ClassGain:
 
 @dataclass(frozen=True)
 class ValidationScore:
-    """What a method with a decision reaches on validation data with cross-fitted thresholds: mean over seeds.
+    """The validation score of a method and decision, with cross-fitted thresholds: the mean over the seeds.
 
-    It is the F1, or where each sample has one label the error, as a mean over the classes.
+    The score is the F1, or the error for single-label data, as a mean over the classes.
     """
 
     method: str
@@ -119,7 +119,7 @@ class ValidationScore:
 
 @dataclass(frozen=True)
 class Choice:
-    """The method and the decision with the best validation score, and which of its runs to predict with."""
+    """The method and the decision with the best validation score, and the run to predict with."""
 
     method: str
     decision: Decision
@@ -131,10 +131,10 @@ class Choice:
 class Comparison:
     """Methods compared on one test set; the first method is the baseline.
 
-    Values are shares from 0 to 1. `class_values[method][metric]` has the mean over the seeds of each class,
-    with the decisions of `class_decision`, as `class_gains` have. `unit` is what intervals resample, such as
-    "digit"; None where they resample single test samples. `validation` is None in records from before there
-    were validation scores, and empty where the runs have no validation data; nothing is `chosen` then.
+    Values are from 0 to 1. `class_values[method][metric]` has one mean over the seeds per class. These values
+    and `class_gains` use the decision `class_decision`. `unit` is what the intervals resample, such as
+    "digit"; None means single test samples. `validation` is None in old records without validation scores,
+    and empty if the runs have no validation data; `chosen` is None then.
     """
 
     data: str
@@ -160,7 +160,7 @@ class Comparison:
 
     @property
     def baseline(self) -> str:
-        """Name of the method that the others are compared with."""
+        """Name of the baseline method."""
         return self.methods[0].name
 
     @property
@@ -170,7 +170,7 @@ class Comparison:
 
     @property
     def headline(self) -> list[str]:
-        """The measures that lead, without the K rarest classes where they are just the tail."""
+        """The main measures. The K rarest classes are left out if they are the same as the tail."""
         tail = (len(self.classes) + 1) // 3
         names = headline(self.metrics, single_label=self.single_label)
         same = {f"{name}_rarest_{tail}" for name in ("f1", "error") if f"{name}_tail" in names}
@@ -183,13 +183,13 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """What was found, in a few plain sentences."""
+        """The finding in a few sentences."""
         from tailmask.comparison.verdict_sentences import verdict
 
         return verdict(self).text
 
     def row(self, method: str, metric: str, decision: Decision = "default") -> Row | None:
-        """One cell of the table; None where there is none."""
+        """One cell of the table; None if there is none."""
         return self._rows.get((method, decision, metric))
 
     def difference(
@@ -200,16 +200,16 @@ class Comparison:
         decision: Decision = "default",
         reference: Decision = "default",
     ) -> Difference | None:
-        """One paired difference; None where there is none, or it is of no number, as over absent classes."""
+        """One paired difference; None if there is none, or if it is NaN, as over absent classes."""
         found = self._differences.get((method, decision, reference, metric))
         return None if found is None or math.isnan(found.mean) else found
 
     def like_for_like(self, method: str, metric: str, decision: Decision = "default") -> Difference | None:
-        """The difference to the baseline decided in the same way; None for the baseline itself.
+        """The difference to the baseline with the same decision; None for the baseline itself.
 
-        So a method with tuned thresholds is not credited with what they give the baseline as well. A baseline
-        that masks no labels has no prior shift: its outputs are on the data's own prior already, and a method
-        with the prior shift is compared with them as they are.
+        This does not credit a method with a gain that tuned thresholds also give the baseline. A baseline
+        that masks no labels has no prior shift, because its outputs already have the data's own prior. A
+        method with the prior shift is compared with its default row.
         """
         alike = self.difference(method, metric, decision=decision, reference=decision)
         if alike is not None or decision != "prior shift" or method == self.baseline:
@@ -219,7 +219,7 @@ class Comparison:
     def gains(self, method: str, *, number: int = 5) -> tuple[list[ClassGain], list[ClassGain]]:
         """The classes that gained most and those that lost most, the greatest change first.
 
-        Less than half a tenth of a point is shown as 0.0, and is no change.
+        A change of less than 0.05 points is shown as 0.0 and counts as no change.
         """
         own = sorted(
             (gain for gain in self.class_gains if gain.method == method), key=lambda gain: gain.difference
@@ -229,7 +229,7 @@ class Comparison:
         return gained[:number], lost[:number]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists and numbers, with None for what is not defined."""
+        """Plain dictionaries, lists and numbers; None for undefined numbers."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {"format": FORMAT, "verdict": self.verdict} | {k: _plain(v) for k, v in values.items()}
 
@@ -275,7 +275,7 @@ def _plain(value: Any) -> Any:
 
 
 def _restored(value: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a record: lists as tuples, and NaN where a number is not defined."""
+    """Fields of a record: lists become tuples, None becomes NaN."""
     return {name: tuple(part) if isinstance(part, list) else _number(part) for name, part in value.items()}
 
 

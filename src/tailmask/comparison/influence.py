@@ -1,4 +1,4 @@
-"""How much each sample moves average precision: its derivative by the sample's weight."""
+"""Influence of each sample on average precision: the derivative with respect to the sample's weight."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["average_precision_influence"]
 
 
 def average_precision_influence(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Derivative of each class's average precision by the samples' weights, (N, C), and its value, (C,).
+    """Derivatives (N, C) of each class's average precision by the sample weights, and its values (C,).
 
     With h_i present labels and n_i labels at or above the score of present label i, and P present labels,
     AP = 1/P Σ h_i / n_i. One more unit of weight on sample j adds −h_i / n_i² to every term i that scores no
-    higher than j, and where j is present also 1 / n_i, its own term, and one to P. A sum over samples of
-    (weight − 1) times this is the first order of the change (the infinitesimal jackknife). A class without a
-    present label has a value of NaN and no influence.
+    higher than j. If label j is present, it also adds 1 / n_i to these terms, its own term, and one to P. The
+    sum over samples of (weight − 1) times this derivative is the first-order change (the infinitesimal
+    jackknife). A class without a present label has the value NaN and no influence.
 
     >>> scores, labels = torch.tensor([[3.0], [2.0], [1.0]]), torch.tensor([[1], [0], [1]])
     >>> influence, value = average_precision_influence(scores, labels)

@@ -1,4 +1,4 @@
-"""Confidence intervals of paired differences, over test samples and seeds at once."""
+"""Confidence intervals of paired differences, over test samples and seeds together."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ class _Draws:
         return self.total.to(torch.float64).var(dim=0)
 
     def covariance(self, number: int) -> Tensor:
-        """Mean over all pairs of the seeds."""
+        """The mean covariance over all pairs of seeds, (K,)."""
         return (self.of_sum - self.variance) / (number * (number - 1))
 
 
 @dataclass
 class PairedDifferences:
-    """Differences of two methods in K measures, one pair of runs (the same seed) after the other.
+    """Differences of two methods in K measures; one pair of runs with the same seed is added at a time.
 
-    `interval` resamples test samples and seeds jointly. Each of its B resamples moves the mean difference by
-    two things: by what the resampled test set does to it, the same for both methods; and by what S seeds
-    leave open, a draw of Student's t with S − 1 degrees of freedom times the standard error over the seeds.
-    To draw the seeds with replacement as well would be too sure of itself: of two, three and five seeds such
-    an interval holds the true difference in 49, 74 and 83 of 100 cases where it should in 95.
+    `interval` resamples test samples and seeds jointly. Each of the B resamples moves the mean difference by
+    two parts. The first is the effect of the resampled test set, the same for both methods. The second is the
+    uncertainty of S seeds: a draw of Student's t with S − 1 degrees of freedom times the standard error over
+    the seeds. Drawing the seeds with replacement would give too narrow an interval: with two, three and five
+    seeds it contains the true difference in 49, 74 and 83 of 100 cases instead of 95.
 
-    Errors that one seed's networks alone make show both in the deviation over seeds and under resampled test
-    samples. They are counted once: the first part is reduced to what all seeds have in common. The interval
-    is never narrower than the test samples alone make it. With one seed that is all it can say: it then holds
-    for these two trained models, not for the methods.
+    Errors of a single seed's networks appear in both parts. They are counted once: the first part is reduced
+    to the share that all seeds have in common. The interval is never narrower than the test samples alone
+    require. With one seed it has no other part: it then holds for these two trained models, not for the
+    methods.
 
-    What the test samples alone make is taken both around the mean difference and as the resampled test sets
-    have it. The two differ where few samples matter: a gain of one hit on a rare class is none in each third
-    test set, and an interval around the mean would not reach that far.
+    The interval over test samples alone is computed in two ways: around the mean difference, and directly
+    from the resampled test sets. The two differ if few samples matter. A gain of one hit on a rare class is
+    zero in every third test set, and an interval around the mean would not reach zero.
 
-    Where each test sample has two members, such as the two digits of an image, resampling pairs is not
-    enough, since a digit moves all of its images. The deviations are then scaled to the variance that the
-    members cause, and never made smaller.
+    If each test sample has two members, such as the two digits of an image, resampling pairs is not enough,
+    because a digit affects all of its images. The deviations are then scaled up to the variance that the
+    members cause; they are never made smaller.
 
     >>> pairs = PairedDifferences()
     >>> for difference in (1.0, 2.0, 3.0):
@@ -73,7 +73,7 @@ class PairedDifferences:
     _by_member: _Draws | None = None
 
     def add(self, difference: Tensor, resampled: Tensor, *, by_member: Tensor | None = None) -> None:
-        """Add a pair: its difference (K,), and the same under B resampled test sets (B, K).
+        """Add a pair: its difference (K,), and its differences under B resampled test sets (B, K).
 
         `by_member` is the same (B, K) with resampled members: the weight of a sample is the mean of its two
         members' weights. Half the weight means a quarter of the variance. Four times the variance counts the
@@ -131,14 +131,14 @@ def _of_both(by_pair: Tensor, by_member: Tensor) -> Tensor:
 
 
 def _student_draws(num_draws: int, num_seeds: int, generator: torch.Generator | None) -> Tensor:
-    """Draws (B, 1) of Student's t: its quantiles at B even steps, shuffled, which is free of their noise."""
+    """Draws (B, 1) of Student's t: its quantiles at B even steps, shuffled; less noise than random draws."""
     special = require("scipy.special", extra="cli")
     steps = (torch.randperm(num_draws, generator=generator).to(torch.float64) + 0.5) / num_draws
     return torch.from_numpy(special.stdtrit(num_seeds - 1, steps.numpy())).unsqueeze(1)
 
 
 def _quantiles(values: Tensor, tail: float) -> tuple[Tensor, Tensor]:
-    # The k-th of B values stands for the step (k − ½) / B, as it does in _student_draws.
+    # The k-th of B values is the quantile at (k − ½) / B, as in _student_draws.
     number = len(values)
     edge = max(0.0, (tail * number - 0.5) / max(1, number - 1))
     low, high = torch.quantile(values, torch.tensor([edge, 1.0 - edge], dtype=values.dtype), dim=0)

@@ -1,4 +1,4 @@
-"""What the measures of `tailmask.metrics` are called, which way is better, and which ones lead."""
+"""The labels of the measures in `tailmask.metrics`, their better direction, and the main ones."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _LOWER_IS_BETTER = ("error", "hamming_loss", "ranking_loss", "ece", "brier")
 _GROUPED = re.compile(r"(precision|recall|f1|ap|error)_(head|medium|tail|rarest_(\d+)|frequent_(\d+))")
 _AT = re.compile(r"(precision|ndcg)_at_(\d+)")
 _MULTI_LABEL = ("precision", "recall", "ap", "exact_match")
-_RANKING = ("precision_at_3", "ndcg_at_3", "ranking_loss")  # what no threshold changes
+_RANKING = ("precision_at_3", "ndcg_at_3", "ranking_loss")  # independent of thresholds
 _ORDER = ("f1", "precision", "recall", "ap", "error_balanced", "error")
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure as readers meet it."""
+    """A measure: its name, label, family and better direction."""
 
     name: str
     label: str
@@ -47,7 +47,7 @@ class Measure:
 
     @property
     def heading(self) -> str:
-        """The label for a table, with an arrow where lower is better.
+        """The label for a table, with an arrow if lower is better.
 
         >>> describe("f1").heading, describe("ranking_loss").heading
         ('F1', 'Ranking loss ↓')
@@ -56,7 +56,7 @@ class Measure:
 
 
 def describe(name: str) -> Measure:
-    """The measure of a name in a summary.
+    """The measure with this name in a summary.
 
     >>> describe("recall_rarest_3").label, describe("ndcg_at_5").label, describe("f1_tail").label
     ('Recall, 3 rarest', 'nDCG@5', 'F1, tail')
@@ -100,7 +100,7 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 
 def headline(names: Iterable[str], *, single_label: bool) -> list[str]:
-    """The few measures that a terminal has room for, of those there are, the most important first.
+    """The available measures that fit in a terminal, the most important first.
 
     >>> headline(["precision", "recall_rarest_3", "f1", "f1_tail", "micro_f1"], single_label=False)
     ['f1', 'f1_tail', 'recall_rarest_3', 'precision']
@@ -116,7 +116,7 @@ def headline(names: Iterable[str], *, single_label: bool) -> list[str]:
 
 
 def primary(*, single_label: bool) -> tuple[str, str]:
-    """The two measures that a verdict rests on, over all classes and over the tail, chosen beforehand.
+    """The two measures of the verdict, fixed beforehand: over all classes and over the tail.
 
     >>> primary(single_label=False)
     ('f1', 'f1_tail')

@@ -1,4 +1,4 @@
-"""What a run put out for the test set and for validation, and the ways of deciding that the run offers."""
+"""The outputs of a run on test and validation data, and the decisions that the run supports."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tailmask.runs.recipe import EvaluationRecipe
 
 __all__ = ["DECISIONS", "F1_RULE", "Decision", "Outputs", "read_outputs", "rule_decision"]
 
-# How a row of a table was decided: one of these, or by a decision rule, which is called by its text.
+# The decision of a row in a table: one of DECISIONS, or the text of a decision rule.
 Decision = str
-# The recipe's one threshold; thresholds fitted on validation; logits shifted back to the data's own prior.
+# The recipe's single threshold; thresholds fitted on validation; logits shifted back to the data's own prior.
 DECISIONS: tuple[Decision, ...] = ("default", "tuned thresholds", "prior shift")
 F1_RULE = DecisionRule()
 
 
 def rule_decision(rule: DecisionRule) -> Decision:
-    """What rows are called that were decided by a rule.
+    """The name of the decision by a rule.
 
     >>> rule_decision(DecisionRule()), rule_decision(DecisionRule("recall", 0.8))
     ('tuned thresholds', 'recall=0.8')
@@ -41,10 +41,10 @@ def rule_decision(rule: DecisionRule) -> Decision:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Test logits and targets of a run (N, C), and what it decides by; None where the run has no such.
+    """Test logits and targets of a run (N, C), and its thresholds and prior shift, None if it has none.
 
-    `members` (N, k) says which test samples belong together, as digits that images share. `validation` has
-    logits and targets, out-of-fold ones where the run was cross-fitted. `thresholds` are those of `rule`.
+    `members` (N, k) says which test samples belong together, such as images that share a digit. `validation`
+    has logits and targets, out-of-fold if the run was cross-fitted. `thresholds` are those of `rule`.
     """
 
     run: Run
@@ -59,19 +59,19 @@ class Outputs:
     rule: DecisionRule = F1_RULE
 
     def offers(self, decision: Decision) -> bool:
-        """Whether the run has what the decision needs."""
+        """True if the run has all that the decision needs."""
         if decision == rule_decision(self.rule):
             return self.thresholds is not None or (self.rule.top is not None and not self.single_label)
         return decision == "default" or (decision == "prior shift" and self.prior_shift is not None)
 
     @property
     def single_label(self) -> bool:
-        """Whether each sample has one label."""
+        """True if each sample has exactly one label."""
         return bool(self.run.config["single_label"])
 
     @property
     def activation(self) -> Literal["sigmoid", "softmax"]:
-        """What turns the logits into probabilities."""
+        """The function that turns logits into probabilities."""
         return "softmax" if parse(self.run.config["method"]).loss.word.single_label else "sigmoid"
 
     def probabilities(self) -> Tensor:
@@ -79,7 +79,7 @@ class Outputs:
         return self._probabilities(self.logits)
 
     def evaluation(self, decision: Decision = "default") -> Evaluation:
-        """The outputs ready to be measured, decided in one of the ways that are offered."""
+        """The evaluation of the test outputs with one of the decisions that the run offers."""
         config, recipe = self.run.config, self._recipe
         by_rule = decision == rule_decision(self.rule)
         top = self.rule.labels(self.logits, None) if by_rule and self.rule.top is not None else None
@@ -96,10 +96,10 @@ class Outputs:
         )
 
     def validation_score(self, decision: Decision) -> float | None:
-        """What a method is chosen by: mean F1 of the classes with validation positives; None without any.
+        """The mean F1 of the classes with validation positives, to choose a method by; None without any.
 
-        Thresholds are cross-fitted: no row is decided by a threshold that it helped to fit. Where each sample
-        has one label it is the error, as a mean over the classes.
+        Thresholds are cross-fitted: no row is decided by a threshold that it helped to fit. For single-label
+        data the score is the error, as a mean over the classes.
         """
         if self.validation is None:
             return None
@@ -145,13 +145,13 @@ def read_outputs(run: Run, rule: DecisionRule = F1_RULE) -> Outputs:
         for name, kind in ((f"{split}_logits", "float32"), (f"{split}_targets", "int8")):
             if name not in arrays or arrays[name].shape != shape or arrays[name].dtype != kind:
                 raise UserError(
-                    f"{path} must hold {name} for {num_classes} classes: was it written by tailmask?"
+                    f"{path} must have {name} for {num_classes} classes: was it written by tailmask?"
                 )
         members = arrays.get(f"{split}_members")
         if members is not None and (
             members.shape not in ((shape[0], 1), (shape[0], 2)) or members.dtype != "int64"
         ):
-            raise UserError(f"{path} must hold {split}_members with one or two numbers for each sample")
+            raise UserError(f"{path} must have {split}_members with one or two numbers per sample")
     validation = None
     if "validation" in splits:
         validation = (
@@ -178,12 +178,12 @@ def read_outputs(run: Run, rule: DecisionRule = F1_RULE) -> Outputs:
 
 
 def _folds(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any] | None:
-    """The folds that a cross-fitted run scores its decisions by, (N,)."""
+    """The folds (N,) for the validation scores of a cross-fitted run."""
     folds = arrays.get("validation_folds") if "validation_targets" in arrays else None
     if folds is not None and (
         folds.shape != arrays["validation_targets"].shape[:1] or folds.dtype != "int64"
     ):
-        raise UserError(f"{path} must hold validation_folds with a number for each validation sample")
+        raise UserError(f"{path} must have validation_folds with one number per validation sample")
     return folds
 
 
@@ -191,7 +191,7 @@ def _fitted(run: Run) -> tuple[Tensor | None, Tensor | None]:
     """Thresholds for F1 and prior shift (C,); a folder without a model has no prior shift."""
     decisions = read_decisions(run.folder)
     thresholds, shift = None, None
-    if is_model(run.folder / "model"):  # its logits are under the data's own prevalence already
+    if is_model(run.folder / "model"):  # its logits already have the data's own prevalence
         fitted = read_facts(run.folder / "model").thresholds
         thresholds = None if fitted is None else torch.tensor(fitted, dtype=torch.float64)
     path = run.folder / "model.safetensors"
@@ -202,5 +202,5 @@ def _fitted(run: Run) -> tuple[Tensor | None, Tensor | None]:
     if decisions is not None:
         thresholds = decisions.thresholds
         if len(thresholds) != len(run.config["classes"]):
-            raise UserError(f"{run.folder}/decisions.json must have a threshold for each class")
+            raise UserError(f"{run.folder}/decisions.json must have one threshold per class")
     return thresholds, shift

@@ -1,9 +1,9 @@
-"""The measures of a run under resampled test sets, by sums over groups of samples that are drawn whole.
+"""The measures of a run under resampled test sets, from sums over groups of samples.
 
-A large test set is dealt at random into some two thousand groups, and groups are drawn with replacement in
-place of samples. Groups of random samples are as independent as the samples are, so intervals stay valid, and
-a resample costs what two thousand samples cost. A test set with no more samples than that has one in each
-group: the ordinary bootstrap. Where samples belong to clusters, clusters are dealt into groups instead.
+A large test set is split at random into about two thousand groups. Groups are drawn with replacement instead
+of samples. Random groups are as independent as the samples, so the intervals stay valid, and a resample costs
+no more than one of two thousand samples. A smaller test set has one sample per group: the ordinary bootstrap.
+If samples belong to clusters, the clusters are split into groups instead.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tailmask.metrics.known_labels import blocks
 __all__ = ["Resampler", "Resamples"]
 
 MAX_GROUPS = 2000
-# The sums of one run, five for each group and class, and the counts of a block of resamples hold about this
-# many numbers, whatever the number of classes.
+# Limit of numbers in memory, for any number of classes: for the sums of one run (five per group and class),
+# and for the counts of a block of resamples.
 MAX_SUMS = 2**23
 MIN_GROUPS, MIN_RESAMPLES = 100, 200
 
@@ -32,8 +32,8 @@ MIN_GROUPS, MIN_RESAMPLES = 100, 200
 class Resamples:
     """Measures of one run under B resampled test sets.
 
-    `summary` has them by name, (B,); `classes` has the F1 of each class (the recall, of single labels) under
-    the first of them, (B, C) or fewer where there are many classes.
+    `summary` has them by name, (B,). `classes` has the F1 of each class, or the recall for single-label data,
+    (B, C); with many classes it covers only the first resamples.
     """
 
     summary: dict[str, Tensor]
@@ -41,7 +41,7 @@ class Resamples:
 
 
 class Resampler:
-    """Resampled test sets that are the same for all runs, so that differences of two runs are paired.
+    """Resampled test sets, the same for all runs: differences of two runs are paired.
 
     Samples with the same number in `clusters` (N,) are drawn together. With two clusters per sample, (N, 2),
     the weight of a sample is the mean of its clusters' weights. `strata` (M,) gives a number to each cluster,
@@ -83,10 +83,10 @@ class Resampler:
         self.num_class_resamples = min(num_resamples, max(MIN_RESAMPLES, MAX_SUMS // num_classes))
 
     def resample(self, evaluation: Evaluation) -> Resamples:
-        """All measures but calibration, for all classes together and for each.
+        """All measures except calibration, over all classes and for each class.
 
-        Average precision is no function of sums. It is moved by the sum of its samples' influences, which is
-        its change in the first order, and nearly all of it for the test sets that are large.
+        Average precision is not a function of sums. Its change is computed from the sum of its samples'
+        influences: a first-order approximation, good for large test sets.
         """
         summary, of_classes = self._from_counts(evaluation)
         summary |= self._sample_means(evaluation) | self._average_precision(evaluation)
@@ -95,7 +95,7 @@ class Resampler:
     def _sums(self, values: Tensor) -> Tensor:
         """Sums of values (N, M) over the samples of each group, (groups, M).
 
-        A sample of two groups counts half in each.
+        A sample in two groups counts half in each.
         """
         sums = torch.zeros(self.num_groups, values.shape[1])
         columns = self.group.view(len(values), -1).unbind(dim=1)
@@ -119,7 +119,7 @@ class Resampler:
         return summary, torch.cat(of_classes)
 
     def _confusion_sums(self, evaluation: Evaluation) -> Tensor:
-        """How often each group has each outcome of each class, (groups, 4 · C), in Confusion's order."""
+        """The counts of each outcome per group and class, (groups, 4 · C), in the order of `Confusion`."""
         labels = evaluation.labels
         num_classes = labels.shape[1]
         sums = torch.empty(self.num_groups, 4, num_classes)

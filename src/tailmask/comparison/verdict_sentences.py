@@ -1,4 +1,4 @@
-"""The finding in plain sentences: what to use, where the gain comes from, and what to keep in mind."""
+"""The verdict in plain sentences: what to use, where the gain comes from, and what to keep in mind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
     "verdict",
 ]
 
-# Of the chosen method, or else of the one that is shown, against the baseline decided the same way.
+# The outcome of the chosen method, else of the shown one, against the baseline with the same decision.
 Outcome = Literal["helped", "unclear", "harmed", "baseline", "nothing"]
 _OUTCOMES: dict[int, Outcome] = {1: "helped", 0: "unclear", -1: "harmed"}
 _LEARNERS = ("linear", "trees", "boost", "ensemble")
@@ -32,7 +32,7 @@ _LEARNERS = ("linear", "trees", "boost", "ensemble")
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome in a word, and the sentences that say it; the first says what to use."""
+    """The outcome in one word, and in sentences; the first sentence says what to use."""
 
     outcome: Outcome
     sentences: tuple[str, ...]
@@ -44,9 +44,9 @@ class Verdict:
 
 
 def verdict(comparison: Comparison) -> Verdict:
-    """What to use, by validation scores; what it reaches on the test set; and where the gain comes from.
+    """The verdict: what to use by validation scores, its test result, and where the gain comes from.
 
-    A method is only ever compared with the baseline decided the same way.
+    A method is always compared with the baseline with the same decision.
     """
     outcome, first = _choice(comparison) if comparison.chosen is not None else _no_choice(comparison)
     sentences = [first]
@@ -71,7 +71,7 @@ def verdict(comparison: Comparison) -> Verdict:
 
 
 def lead_method(comparison: Comparison) -> str | None:
-    """The method that is shown beside the baseline: the chosen, else the recommended, else one that masks."""
+    """The method to show beside the baseline: the chosen, else the recommended, else one that masks."""
     others = [method.name for method in comparison.methods[1:]]
     chosen = [] if comparison.chosen is None else [comparison.chosen.method]
     masking = [name for name in others if _masks(name)]
@@ -80,14 +80,14 @@ def lead_method(comparison: Comparison) -> str | None:
 
 
 def shown_decision(comparison: Comparison) -> Decision:
-    """The decision that methods are compared with: the chosen one, else that of all rows which tunes most."""
+    """The decision to compare methods with: the chosen one, else fitted thresholds, else the default."""
     if comparison.chosen is not None:
         return comparison.chosen.decision
     return _tuned(comparison) or "default"
 
 
 def recommended(methods: Iterable[str]) -> list[str]:
-    """Those of the methods that are the recommended one, whatever their λ; the one that names none first.
+    """The methods that are the recommended one, with any λ; the one that names no λ comes first.
 
     >>> recommended(["bce", "plm", "plm:rate=0.003,adapt=prevalence", "plm:adapt=prevalence+focal"])
     ['plm:rate=0.003,adapt=prevalence']
@@ -100,7 +100,7 @@ def recommended(methods: Iterable[str]) -> list[str]:
 
 
 def points(value: float, *, sign: bool = True, digits: int = 1) -> str:
-    """A share in percentage points.
+    """A value from 0 to 1 in percentage points.
 
     >>> points(0.0312), points(-0.00004), points(0.648, sign=False)
     ('+3.1', '0.0', '64.8')
@@ -120,7 +120,7 @@ def interval_text(difference: Difference, *, digits: int = 1) -> str:
 
 
 def decision_words(decision: Decision) -> str:
-    """How a decision is spoken of.
+    """A phrase for a decision.
 
     >>> [decision_words(name) for name in ("tuned thresholds", "recall=0.8", "top=3")]
     ['with tuned thresholds', 'with thresholds for recall=0.8', 'with top=3 labels']
@@ -136,7 +136,7 @@ def decision_words(decision: Decision) -> str:
 
 
 def _choice(comparison: Comparison) -> tuple[Outcome, str]:
-    """What to use, and what it reaches on the test set."""
+    """The outcome, and a sentence with the method to use and its test result."""
     assert comparison.chosen is not None
     method, decision, base = comparison.chosen.method, comparison.chosen.decision, comparison.baseline
     metric = primary(single_label=comparison.single_label)[0]
@@ -165,7 +165,7 @@ def _choice(comparison: Comparison) -> tuple[Outcome, str]:
 
 
 def _no_choice(comparison: Comparison) -> tuple[Outcome, str]:
-    """That nothing was chosen, and how the method that is shown compares with the baseline."""
+    """The outcome, and a sentence why nothing was chosen and how the shown method compares."""
     if comparison.validation is None:
         start = "This record has no validation scores, so no method is chosen."
     else:
@@ -196,7 +196,7 @@ def _rare_classes(comparison: Comparison, lead: str, decision: Decision) -> list
 
 
 def _from_thresholds(comparison: Comparison) -> list[str]:
-    """What tuned thresholds alone give the baseline."""
+    """The gain of the baseline from tuned thresholds alone."""
     base = comparison.baseline
     found = comparison.difference(base, "f1", decision="tuned thresholds")
     rows = [comparison.row(base, "f1", decision) for decision in ("default", "tuned thresholds")]
@@ -209,7 +209,7 @@ def _from_thresholds(comparison: Comparison) -> list[str]:
 
 
 def _from_learner(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
-    """What another loss or learner gives without masking, where the shown method masks with one."""
+    """The gain of the shown method's loss or learner without masking."""
     plain, metric = _unmasked(lead), primary(single_label=comparison.single_label)[0]
     found = comparison.like_for_like(plain, metric, decision)
     if plain in (lead, comparison.baseline) or found is None:
@@ -220,7 +220,7 @@ def _from_learner(comparison: Comparison, lead: str, decision: Decision) -> list
 
 
 def _from_masking(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
-    """What masking gives: a method that masks against the same one that does not."""
+    """The gain from masking: a method against the same method without masking."""
     metric = primary(single_label=comparison.single_label)[0]
     masked = lead if _masks(lead) else _best_masked(comparison, decision)
     if masked is None:
@@ -242,7 +242,7 @@ def _from_masking(comparison: Comparison, lead: str, decision: Decision) -> list
 
 
 def _best_masked(comparison: Comparison, decision: Decision) -> str | None:
-    """The method that masks with the best validation score, the first of them where there are no scores."""
+    """The masking method with the best validation score; the first one if there are no scores."""
     scores = {each.method: each.mean for each in comparison.validation or () if each.decision == decision}
     masked = [each.name for each in comparison.methods[1:] if _masks(each.name)]
     sign = -1 if comparison.single_label else 1
@@ -250,7 +250,7 @@ def _best_masked(comparison: Comparison, decision: Decision) -> str | None:
 
 
 def _only_at_default(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
-    """That a gain at the default threshold is one that tuned thresholds give the baseline as well."""
+    """A sentence if masking has a clear gain only at the default threshold."""
     masked = lead if _masks(lead) else _best_masked(comparison, decision)
     if masked is None or decision == "default":
         return []
@@ -301,7 +301,7 @@ def _few_positives(comparison: Comparison) -> list[str]:
 
 
 def _untested(comparison: Comparison) -> list[str]:
-    """How many classes the test samples say nothing about."""
+    """A sentence on the number of classes without a test sample."""
     absent = {index for index, number in enumerate(comparison.test_positives) if number == 0}
     if not absent:
         return []
@@ -358,7 +358,7 @@ def _masks(method: str) -> bool:
 
 
 def _unmasked(method: str) -> str:
-    """The method without masking, whose loss is `bce` if it names none.
+    """The method without masking; its loss is `bce` if it names none.
 
     >>> _unmasked("plm:rate=0.05"), _unmasked("plm+linear"), _unmasked("asl")
     ('bce', 'linear', 'asl')

@@ -1,4 +1,4 @@
-"""Finished runs put to use: predictions for new inputs, and models in the formats that others read."""
+"""Use of finished runs: predictions for new inputs, and export of models to other formats."""
 
 from __future__ import annotations
 

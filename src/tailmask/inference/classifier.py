@@ -1,4 +1,4 @@
-"""A trained network together with what makes its outputs probabilities."""
+"""A trained network with the steps from its outputs to probabilities."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["Classifier"]
 
 
 class Classifier(nn.Module):
-    """From inputs (B, …) to probabilities and logits, both (B, C) in float32: what is exported.
+    """The exported module: from inputs (B, …) to probabilities and logits, both (B, C) in float32.
 
     Args:
-        network: Gives the outputs (B, C).
-        activation: What turns logits into probabilities.
-        logit_scale: What outputs are multiplied with to be logits.
+        network: Returns the outputs (B, C).
+        activation: The function that turns logits into probabilities.
+        logit_scale: The factor that turns outputs into logits.
         prior_shift: Added to the logits (C,); see `PartialLabelMasking.prior_shift`.
 
     >>> import torch

@@ -1,4 +1,4 @@
-"""What an exported model says of itself, in JSON values that any language reads."""
+"""The metadata of an exported model, as JSON values that any language can read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTPUTS = {
 
 
 def metadata(predictor: Predictor) -> dict[str, Any]:
-    """All that is needed to prepare inputs and to read outputs, for a model that has no prior shift in it."""
+    """All facts needed to prepare inputs and to read outputs; the model itself contains no prior shift."""
     description = predictor.description
     return {
         "tailmask_version": __version__,
@@ -33,7 +33,7 @@ def metadata(predictor: Predictor) -> dict[str, Any]:
 
 
 def architecture(predictor: Predictor) -> dict[str, Any]:
-    """What `tailmask.models.build_model` rebuilds the network from, and what its outputs mean."""
+    """The arguments of `tailmask.models.build_model` for this network, and the meaning of its outputs."""
     description = predictor.description
     build = {**description.model, "shape": description.shape, "num_classes": len(description.classes)}
     about = metadata(predictor)

@@ -1,4 +1,4 @@
-"""Files to be written: of a known kind, and never over one that is there unless that was asked for."""
+"""Check of an output file: it has a known suffix, and an existing file is overwritten only on request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["check_path"]
 
 
 def check_path(path: Path, suffixes: Sequence[str], *, force: bool) -> None:
-    """An error for a file whose ending is not among `suffixes`, or which is there without `force`.
+    """Raise a `UserError` if the suffix is not among `suffixes`, or if the file exists and `force` is False.
 
     >>> check_path(Path("out.xls"), (".csv", ".parquet"), force=False)
     Traceback (most recent call last):
@@ -22,4 +22,4 @@ def check_path(path: Path, suffixes: Sequence[str], *, force: bool) -> None:
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file")
     if path.exists() and not force:
-        raise UserError(f"{path} is there already: choose another name, or write over it with --force")
+        raise UserError(f"{path} already exists: choose another name, or overwrite it with --force")

@@ -17,15 +17,15 @@ __all__ = ["SUFFIXES", "Piece", "check_classes", "column_names", "write_pieces"]
 
 SUFFIXES = (".csv", ".parquet", ".jsonl")
 
-# Rows and numbers in a row group of a Parquet file. A group is in memory as a whole, which bounds it from
-# above; what the file's end says of every group is, too, which bounds it from below.
+# Rows and numbers in a row group of a Parquet file. A whole group is in memory, so it must not be too large.
+# The file's footer has an entry for every group and is in memory too, so groups must not be too small.
 GROUP_ROWS = 2**18
 GROUP_NUMBERS = 2**24
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some rows of the table: what tells them apart, their labels (lists of names), one column a class."""
+    """Some rows of the table: identifiers, labels (lists of names), and one column per class."""
 
     identifiers: pl.Series
     labels: pl.Series
@@ -33,7 +33,7 @@ class Piece:
 
 
 def write_pieces(pieces: Iterator[Piece], path: Path, suffix: str) -> None:
-    """Write the pieces, of which there is at least one, in the format that `suffix` stands for."""
+    """Write one or more pieces in the format of `suffix`."""
     writers: dict[str, Callable[[Iterator[Piece], Path], None]] = {
         ".csv": _write_csv,
         ".parquet": _write_parquet,
@@ -43,7 +43,7 @@ def write_pieces(pieces: Iterator[Piece], path: Path, suffix: str) -> None:
 
 
 def column_names(identifier: str, classes: Sequence[str], suffix: str) -> tuple[str, str]:
-    """What the columns of identifiers and of labels are called, so that no class has the same name.
+    """The names of the columns of identifiers and of labels, different from all classes.
 
     >>> column_names("row", ["cat", "row"], ".csv")
     ('row_', 'labels')
@@ -54,7 +54,7 @@ def column_names(identifier: str, classes: Sequence[str], suffix: str) -> tuple[
 
 
 def check_classes(classes: Sequence[str], suffix: str) -> None:
-    """An error where a class's name would be read as two in one cell of a .csv file.
+    """Raise a `UserError` if a class's name has a comma and the file is a .csv.
 
     >>> check_classes(["cats, dogs"], ".csv")
     Traceback (most recent call last):
@@ -63,7 +63,7 @@ def check_classes(classes: Sequence[str], suffix: str) -> None:
     for name in classes:
         if suffix == ".csv" and "," in name:
             raise UserError(
-                f"the class {name!r} has a comma in its name, which separates labels in a .csv file: "
+                f"the class {name!r} has a comma in its name, and commas separate labels in a .csv file: "
                 "write a .jsonl or .parquet file"
             )
 
@@ -97,7 +97,7 @@ def _write_parquet(pieces: Iterator[Piece], path: Path) -> None:
         yield from itertools.chain([first], map(_flat, pieces))
 
     scan: pl.LazyFrame = plugins.register_io_source(frames, schema=first.schema)
-    # Into an open file: by its path, a thread of polars may make it anew after a failure was cleaned up.
+    # Into an open file: with a path, a thread of polars could create the file again after a failed write.
     with path.open("wb") as file:
         scan.sink_parquet(file, row_group_size=max(1, min(GROUP_ROWS, GROUP_NUMBERS // first.width)))
 

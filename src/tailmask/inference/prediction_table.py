@@ -1,4 +1,4 @@
-"""Predictions as a table: one row a sample, computed and written piece by piece."""
+"""Predictions as a table: one row per sample, computed and written piece by piece."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def write_predictions(
     force: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Predict for every sample in `source`, write a table to `target`, and give the number of its rows.
+    """Predict for every sample in `source`, write a table to `target`, and return the number of its rows.
 
-    A row has what tells it apart (`id_column` of the input, the path of an image, or its number from 0), the
-    predicted `labels`, and the probability of each class in a column of the class's name. A .jsonl file has
-    the probabilities in an object of their own, a .csv file the labels in one cell, separated by commas.
-    Where a class is called `row`, `path` or `labels` itself, the other column is `row_`, `path_`, `labels_`.
+    A row has an identifier (`id_column` of the input, the path of an image, or the row number from 0), the
+    predicted `labels`, and the probability of each class in a column with the class's name. A .jsonl file has
+    the probabilities in one object, a .csv file the labels in one cell, separated by commas. If a class is
+    called `row`, `path` or `labels`, the other column is `row_`, `path_` or `labels_`.
 
-    Neither the input nor the table is ever in memory as a whole, and `target` is there once it is complete.
+    Neither the input nor the table is in memory as a whole. `target` appears once it is complete.
 
     Args:
         predictor: The model.
-        source: A file of the kind that the model was trained on, or images; labels in it are passed over.
+        source: A file of the kind that the model was trained on, or images; its labels are ignored.
         target: The file to write, .csv, .parquet or .jsonl.
-        id_column: Column of a table, or array of an .npz file, that tells rows apart.
-        images: The folder that listed images are relative to, by default the list's own.
-        force: Whether to write over a file that is there.
+        id_column: Column of a table, or array of an .npz file, that identifies rows.
+        images: The folder that paths in a list of images are relative to; None: the list's folder.
+        force: True to overwrite an existing file.
         progress: Called with the number of rows so far.
     """
     source, target = Path(source), Path(target)
@@ -85,11 +85,11 @@ def _check_source(source: Path, target: Path) -> None:
         )
         raise UserError(f"there is no file {source}{hint}")
     if target.exists() and source.samefile(target):
-        raise UserError(f"{target} is the input itself: choose another file for the output")
+        raise UserError(f"{target} is the input file: choose another file for the output")
 
 
 def _reading(source: Path, pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """The pieces; an error of the system on the way to them is the source's, not the output's."""
+    """The pieces. An `OSError` while reading becomes an error about the source, not about the output."""
     try:
         yield from pieces
     except OSError as error:
@@ -99,7 +99,7 @@ def _reading(source: Path, pieces: Iterator[Piece]) -> Iterator[Piece]:
 def _pieces(
     predictor: Predictor | RowPredictor, source: Path, suffix: str, id_column: str | None, images: Path | None
 ) -> Iterator[Piece]:
-    """The table's pieces, of which there is at least one, an empty one for an empty input."""
+    """The table's pieces; an empty input gives one empty piece."""
     polars: Any = require("polars", extra="tables")
     reader = predictor.encoder if isinstance(predictor, Predictor) else predictor
     name, names = identifiers(source, reader, predictor.batch_size, column=id_column, images=images)
@@ -110,7 +110,7 @@ def _pieces(
         end = start + len(inputs)
         named = polars.int_range(start, end, eager=True) if names is None else next(names, None)
         if named is None or len(named) != len(inputs):
-            raise UserError(f"{source} does not have one {name!r} for each sample")
+            raise UserError(f"{source} must have one {name!r} per sample: choose another column with --id")
         probabilities, logits = predictor.outputs(inputs)
         if not bool(probabilities.isfinite().all()):
             row = start + int(probabilities.isfinite().all(dim=1).logical_not().nonzero()[0])
@@ -136,7 +136,7 @@ def _piece(
 
 
 def _label_lists(decided: Tensor, classes: Sequence[str]) -> pl.Series:
-    """The names of each row's labels (B,); by polars, as lists made in Python take five times as long."""
+    """The names of each row's labels (B,), by polars: Python lists take five times as long."""
     polars: Any = require("polars", extra="tables")
     rows, columns = (index.numpy() for index in decided.nonzero(as_tuple=True))
     found = polars.DataFrame({"row": rows, "labels": polars.Series(classes).gather(columns)})

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Predictor"]
 
-# Numbers in a batch of inputs: small enough for the activations of large images, large enough to be fast.
+# Numbers in a batch of inputs: the activations of large images fit into memory, and it is fast.
 BATCH_NUMBERS = 2**22
 LARGEST_BATCH = 1024
 
@@ -44,11 +44,11 @@ class Predictor:
 
     classifier: Classifier
     description: ModelDescription
-    thresholds: Tensor | None  # (C,), on the probabilities; None where each sample has a number of labels
+    thresholds: Tensor | None  # (C,), on the probabilities; None if each sample gets a fixed number of labels
     device: torch.device
     decided_by: str = "default"  # "default" (one threshold), "tuned", or the text of a decision rule
-    top: int = 1  # labels of each sample where there are no thresholds
-    notes: tuple[str, ...] = ()  # what to know of the decisions
+    top: int = 1  # labels per sample if there are no thresholds
+    notes: tuple[str, ...] = ()  # notes on the decisions
     backbone: str | None = None  # where the backbone is, or whose code may be run, in the user's own words
 
     @classmethod
@@ -64,26 +64,26 @@ class Predictor:
         encoder: str | None = None,
         device: torch.device | str = "cpu",
     ) -> Predictor:
-        """Load the model in a run folder, in a study, or in a safetensors file that was exported from one.
+        """Load the model of a run folder, of a study, or of an exported safetensors file.
 
         Nothing is unpickled. A network of your own is built by importing its code, so `model` must name it
-        again: a file alone never decides what code is run.
+        again: a file alone never decides which code runs.
 
         Args:
-            run: The run's folder, the folder of a study, or the file. A study's model and decision are those
-                that `compare` chose by validation scores.
-            thresholds: From which probability on a label is predicted: one number for all classes, or
-                "tuned" for those that were fitted on validation data. None takes the tuned ones where the
-                run has them, else the one that its recipe evaluates at (0.5).
-            decide: What to fit thresholds for in their place, on the run's validation outputs:
-                "precision=0.9", "recall=0.8", "cost=5", "top=3" or "f1"; see `DecisionRule`.
-            prior_shift: Whether to turn probabilities back to the data's own prior. Tuned thresholds move
-                along, so that the labels stay what they were tuned to be.
-            study_run: Which run of a study to take, in place of the chosen one.
+            run: The run's folder, the folder of a study, or the file. In a study, the model and the decision
+                are those that `compare` chose by validation scores.
+            thresholds: Lowest probability at which a label is predicted: one number for all classes, or
+                "tuned" for the thresholds fitted on validation data. None: the tuned ones if the run has
+                them, else the threshold of its recipe (0.5).
+            decide: Another goal to fit thresholds for, on the run's validation outputs: "precision=0.9",
+                "recall=0.8", "cost=5", "top=3" or "f1"; see `DecisionRule`.
+            prior_shift: True to shift probabilities back to the data's own prior. Tuned thresholds are
+                shifted too, so the labels do not change.
+            study_run: The run of a study to use instead of the chosen one.
             model: The import path `package.module:factory` of a network of your own; or `hf:FOLDER`, where
                 the run's backbone is now.
             encoder: The import path `module:function` of an encoder of your own.
-            device: Where to compute.
+            device: The device to compute on.
         """
         require("safetensors", extra="cli")
         from tailmask.runs.model_file import load_model
@@ -125,7 +125,7 @@ class Predictor:
 
     @property
     def is_tuned(self) -> bool:
-        """Whether the thresholds were fitted on validation data."""
+        """True if the thresholds were fitted on validation data."""
         return self.decided_by != "default" and self.thresholds is not None
 
     @property
@@ -135,7 +135,7 @@ class Predictor:
 
     @functools.cached_property
     def encoder(self) -> Encoder:
-        """What turns raw files into inputs, as it was fitted on the training data."""
+        """The encoder from raw files to inputs, fitted on the training data."""
         encoder = Encoder.from_json(self.description.encoder)
         if isinstance(encoder, BackboneEncoder):
             encoder = encoder.allowed(self.backbone)
@@ -143,9 +143,9 @@ class Predictor:
             raise UserError(
                 f"this model was not trained on features of a pretrained model: leave out {self.backbone}"
             )
-        if encoder.shape != self.description.shape:  # the model's, which its weights have borne out
+        if encoder.shape != self.description.shape:  # the weights were checked against the model's shape
             raise UserError(
-                f"the encoder gives inputs of shape {encoder.shape}, not {self.description.shape}"
+                f"the encoder must give inputs of shape {self.description.shape}, got {encoder.shape}"
             )
         return encoder
 
@@ -165,16 +165,16 @@ class Predictor:
         return self.outputs(inputs)[0]
 
     def decide(self, probabilities: Tensor, logits: Tensor) -> Tensor:
-        """Which labels are predicted (B, C): the most probable ones, or those that reach their threshold.
+        """The predicted labels (B, C): the most probable ones, or those that reach their threshold.
 
-        The most probable ones are those of the highest logits: several probabilities may be 1 by rounding.
+        The most probable ones have the highest logits: several probabilities may be rounded to 1.
         """
         if self.thresholds is None:
             return DecisionRule("top", self.top).labels(logits, None)
         return probabilities >= self.thresholds
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """Which labels are predicted (B, C) for encoded inputs (B, …)."""
+        """The predicted labels (B, C) of encoded inputs (B, …)."""
         return self.decide(*self.outputs(inputs))
 
     def batches(
@@ -182,7 +182,7 @@ class Predictor:
     ) -> Iterator[Tensor]:
         """Encoded inputs (B, …) of the samples in a file, read piece by piece.
 
-        What a list of images names is relative to the folder `images`, by default the list's own.
+        Paths in a list of images are relative to the folder `images`; None: the list's folder.
         """
         path, encoder = Path(path), self.encoder
         if not path.exists():
@@ -194,14 +194,12 @@ class Predictor:
             or not encoder.reads_images
             or not is_list(path)
         ):
-            raise UserError(
-                f"{path} is no list of images, which --images would be the folder of: leave it out"
-            )
+            raise UserError(f"--images is for lists of images, and {path} is none: leave it out")
         return encoder.batches(path, batch_size or self.batch_size, images=Path(images))
 
     @property
     def batch_size(self) -> int:
-        """Samples that are read and predicted at once, fewer the larger they are."""
+        """The number of samples to read and predict at once; larger samples have smaller batches."""
         return max(1, min(LARGEST_BATCH, BATCH_NUMBERS // max(1, torch.Size(self.description.shape).numel())))
 
 
@@ -215,15 +213,15 @@ def _model_file(path: Path) -> Path:
         raise UserError(f"{path} is not complete: run the same `tailmask train` command to finish it")
     file = path / "model.safetensors"
     if not file.is_file():
-        raise UserError(f"{path} has no model.safetensors, which holds the weights: was it removed?")
+        raise UserError(f"{path} has no model.safetensors with the weights: was it removed?")
     return file
 
 
 def _prior_shift(description: ModelDescription, run: Path) -> Tensor:
     if description.prior_shift is None:
         raise UserError(
-            f"{run} has no prior shift: it was trained with {description.method!r}, and only masking (plm) "
-            "over a loss that keeps probabilities, such as bce, and without a sampler has one"
+            f"{run} has no prior shift, because it was trained with {description.method!r}: only masking "
+            "(plm) with a loss such as bce and without a sampler has one; leave out --prior-shift"
         )
     return torch.tensor(description.prior_shift)
 
@@ -240,11 +238,11 @@ def _thresholds(
     if description.single_label:
         if asked is not None:
             raise UserError(
-                f"{run} predicts one label a sample, the most probable one: thresholds do not apply"
+                f"{run} predicts one label per sample, the most probable one: leave out --thresholds"
             )
         return None
     if asked == "tuned" and description.thresholds is None:
-        raise UserError(f"{run} has no tuned thresholds, as it had no validation data: choose a number")
+        raise UserError(f"{run} has no tuned thresholds, because it had no validation data: choose a number")
     if isinstance(asked, float | int):
         return torch.full((len(description.classes),), float(asked))
     if description.thresholds is None:
@@ -253,14 +251,14 @@ def _thresholds(
 
 
 def _moved(thresholds: Tensor, shift: Tensor | None) -> Tensor:
-    """Thresholds that decide the same labels of shifted logits."""
+    """Thresholds that give the same labels with shifted logits."""
     return thresholds if shift is None else (thresholds.double().logit() + shift).sigmoid().float()
 
 
 def _of_study(
     decision: str | None, description: ModelDescription
 ) -> tuple[Literal["tuned"] | float | None, DecisionRule | None, bool]:
-    """The thresholds, the rule and whether the prior is shifted, as a study chose; None has no study."""
+    """The thresholds, the rule, and True for a prior shift, from a study's decision (None: no study)."""
     if decision is None or (decision == "default" and description.single_label):
         return None, None, False
     if decision == "tuned thresholds":
@@ -277,7 +275,7 @@ def _classifier(
     classifier = Classifier(
         network, activation=description.activation, logit_scale=description.logit_scale, prior_shift=shift
     ).eval()
-    if len(description.shape) == 3:  # images: what convolutions on the CPU want
+    if len(description.shape) == 3:  # images: convolutions on the CPU are faster so
         classifier = classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     try:
         return classifier.to(device)

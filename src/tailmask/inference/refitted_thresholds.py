@@ -1,4 +1,4 @@
-"""Thresholds for another decision rule, fitted again on what a run put out for its validation rows."""
+"""Thresholds for another decision rule, fitted on a run's validation outputs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["refit"]
 def refit(
     rule: DecisionRule, run: Path, *, num_classes: int, single_label: bool
 ) -> tuple[Tensor, tuple[str, ...]]:
-    """Thresholds (C,) for a rule from a run's validation or out-of-fold outputs, and what to know of them."""
+    """Thresholds (C,) for a rule, fitted on a run's validation or out-of-fold outputs, and notes on them."""
     if single_label:
         raise UserError(
-            f"{run} predicts one label a sample: --decide takes top=3 or the like here, got {rule}"
+            f"{run} predicts one label per sample: --decide must be such as top=3 here, got {rule}"
         )
     if not run.is_dir():
         raise UserError(
@@ -31,10 +31,10 @@ def refit(
     logits, targets = (arrays.get(f"validation_{name}") for name in ("logits", "targets"))
     if logits is None or targets is None:
         raise UserError(
-            f"{run} has no validation outputs, which --decide {rule} needs: choose --thresholds 0.5"
+            f"--decide {rule} needs validation outputs, and {run} has none: choose --thresholds 0.5"
         )
     if targets.shape != logits.shape or targets.shape[1:] != (num_classes,):
-        raise UserError(f"{run}/predictions.npz does not have {num_classes} classes")
+        raise UserError(f"{run}/predictions.npz must have {num_classes} classes: was it changed?")
     known = torch.from_numpy(targets)
     thresholds = rule.fit(torch.from_numpy(logits).float().sigmoid(), known)
     assert thresholds is not None

@@ -1,4 +1,4 @@
-"""What tells the rows of an output apart: a column of the input, the paths of images, or row numbers."""
+"""Identifiers of the output's rows: a column of the input, the paths of images, or row numbers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def identifiers(
     column: str | None = None,
     images: Path | None = None,
 ) -> tuple[str, Iterator[pl.Series] | None]:
-    """What tells the samples apart that `encoder` reads from a file: its name, and `batch_size` at a time.
+    """The name of the identifiers of the samples that `encoder` reads, and their values in batches.
 
-    It is the input's own `column` where one is named, and the paths where the input lists images; else there
-    is nothing but the number of a `row`, which None stands for.
+    They are the input's `column` if one is named, or the paths if the input lists images. Otherwise the
+    second value is None: rows are identified by their numbers.
     """
     if column is not None:
         return column, _column(path, encoder, batch_size, column)
@@ -49,10 +49,12 @@ def _column(path: Path, encoder: Encoder | RowPredictor, batch_size: int, column
         file.require(column, "name yours with --id")
         for values in file.rows(column, batch_size):
             if values.ndim != 1:
-                raise UserError(f"{path}: {column!r} must hold one value a row, got shape {values.shape[1:]}")
+                raise UserError(
+                    f"{path}: {column!r} must have one value per row, got shape {values.shape[1:]}"
+                )
             yield polars.Series(column, values)
     elif is_table(path):
-        # In a text file 007 is not 7; the other formats know what they hold.
+        # In a text file 007 is not 7; the other formats know their types.
         types: dict[str, Any] = {column: polars.String} if table_suffix(path) in SEPARATORS else {}
         header = getattr(encoder, "header", True)  # of a table
         pieces = frame_pieces(
@@ -60,11 +62,11 @@ def _column(path: Path, encoder: Encoder | RowPredictor, batch_size: int, column
         )
         yield from (frame[column] for frame in pieces)
     else:
-        raise UserError(f"{path} has no columns or arrays to take --id {column} from")
+        raise UserError(f"--id {column} needs a table or an .npz file, got {path}: leave it out")
 
 
 def _paths(path: Path, batch_size: int, images: Path | None) -> Iterator[pl.Series]:
-    """Paths as the list gives them, or as seen from the folder."""
+    """Paths relative to the folder of images, the list's folder, or the given folder."""
     polars = require("polars", extra="tables")
     folder = images or (path if path.is_dir() else path.parent)
     names = [str(file.relative_to(folder)) for file in listed_images(path, images)]

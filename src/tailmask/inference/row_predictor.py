@@ -1,4 +1,4 @@
-"""A model on raw rows, such as an ensemble or trees, ready for new files and frames."""
+"""Predictions of models on raw rows, such as ensembles or trees, for new files and frames."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class RowPredictor:
     """The model of a cross-fitted run or of `tailmask fit`: from raw rows to probabilities and labels."""
 
     model: TrainedModel
-    thresholds: Tensor | None  # (C,), on the probabilities; None where each row has a number of labels
+    thresholds: Tensor | None  # (C,), on the probabilities; None if each row gets a fixed number of labels
     decided_by: str = "default"  # "default" (one threshold), "tuned", or the text of a decision rule
-    top: int = 1  # labels of each row where there are no thresholds
-    notes: tuple[str, ...] = ()  # what to know of the decisions
+    top: int = 1  # labels per row if there are no thresholds
+    notes: tuple[str, ...] = ()  # notes on the decisions
 
     batch_size = LARGEST_BATCH
 
@@ -51,9 +51,9 @@ class RowPredictor:
         decide: DecisionRule | str | None = None,
         backbone: str | None = None,
     ) -> RowPredictor:
-        """The model in a folder; `thresholds` and `decide` as for `Predictor.load`.
+        """Load the model in a folder; `thresholds` and `decide` are as in `Predictor.load`.
 
-        A rule needs the out-of-fold outputs of a run, in whose folder the model's folder is.
+        A rule needs the out-of-fold outputs in the folder of the run, which contains the model's folder.
         `backbone` is where the pretrained model is now, `hf:FOLDER`, or the encoder of the user's own that
         may be run.
         """
@@ -84,13 +84,13 @@ class RowPredictor:
             raise UserError(f"thresholds must be a number between 0 and 1 or 'tuned', got {thresholds!r}")
         if model.thresholds is None:
             raise UserError(
-                f"{folder} predicts one label a row, the most probable one: thresholds do not apply"
+                f"{folder} predicts one label per row, the most probable one: leave out --thresholds"
             )
         return cls(model, torch.full_like(model.thresholds, float(thresholds)))
 
     @property
     def is_tuned(self) -> bool:
-        """Whether the thresholds were fitted on out-of-fold outputs."""
+        """True if the thresholds were fitted on out-of-fold outputs."""
         return self.decided_by != "default" and self.thresholds is not None
 
     @property
@@ -100,7 +100,7 @@ class RowPredictor:
 
     @property
     def header(self) -> bool:
-        """Whether the tables that it reads have a line with names."""
+        """True if its tables have a header line."""
         return bool(getattr(self.model.row_format, "header", True))
 
     @property
@@ -125,7 +125,7 @@ class RowPredictor:
         return self.model.outputs(rows)
 
     def decide(self, probabilities: Tensor, logits: Tensor) -> Tensor:
-        """Which labels are predicted (B, C): the most probable ones, or those that reach their threshold."""
+        """The predicted labels (B, C): the most probable ones, or those that reach their threshold."""
         if self.thresholds is None:
             return DecisionRule("top", self.top).labels(logits, None)
         return probabilities >= self.thresholds
@@ -135,7 +135,7 @@ class RowPredictor:
         return self.outputs(self.model.row_format.rows(features))[0]
 
     def predict(self, features: Any) -> Tensor:
-        """Which labels are predicted (N, C) for a frame or an array with the columns of training."""
+        """The predicted labels (N, C) of a frame or an array with the columns of training."""
         return self.decide(*self.outputs(self.model.row_format.rows(features)))
 
 
@@ -150,9 +150,9 @@ def load_predictor(
     encoder: str | None = None,
     device: torch.device | str = "cpu",
 ) -> Predictor | RowPredictor:
-    """The predictor of whatever was trained: a run, a study, a folder of `tailmask fit`, or an exported file.
+    """The predictor of a run, a study, a folder of `tailmask fit`, or an exported file.
 
-    Of a study it is what `compare` chose, or the run that `study_run` names.
+    For a study it is the model that `compare` chose, or the run that `study_run` names.
     """
     if (path / FIT_RECORD).is_file():
         if thresholds is None and decide is None:
@@ -175,7 +175,7 @@ def load_predictor(
         raise UserError(f"{path} is not complete: run the same command to finish it")
     if prior_shift:
         raise UserError(
-            f"{path} gives probabilities under the data's own prevalence: leave out --prior-shift"
+            f"the probabilities of {path} already have the data's own prevalence: leave out --prior-shift"
         )
     if thresholds is None and decide is None:
         thresholds, decide = _of_study(decision, Run(path))
@@ -194,7 +194,7 @@ def _rule_of_fit(path: Path) -> str | None:
 
 
 def _of_study(decision: str | None, run: Run) -> tuple[Literal["tuned"] | float | None, str | None]:
-    """Thresholds or a rule, as a study chose; both None where no study did, or each row has one label."""
+    """Thresholds or a rule from a study's decision; both None without a study or for single-label data."""
     if decision is None or run.config.get("single_label"):
         return None, None
     if decision == "default":

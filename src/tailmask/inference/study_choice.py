@@ -1,4 +1,4 @@
-"""Which run of a study predicts, and how it decides: what `compare` chose, or what the user names."""
+"""The run of a study to predict with, and its decision: chosen by `compare`, or named by the user."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ __all__ = ["ChosenRun", "choose_run"]
 
 
 class ChosenRun(NamedTuple):
-    """A run's folder or a model's file, and the decision that its study chose; None where no study did."""
+    """A run's folder or a model's file, and the decision that its study chose; None without a study."""
 
     path: Path
     decision: str | None = None
 
 
 def choose_run(path: Path, name: str | None = None) -> ChosenRun:
-    """The run to predict with: the path itself, or in a study's folder the chosen run, or the one named.
+    """The run to predict with: the path itself, or for a study the chosen run or the named one.
 
-    `name` is that of a run's folder, such as `plm_seed=0`, or of a method, whose first seed is taken.
+    `name` is the name of a run's folder, such as `plm_seed=0`, or of a method: its first seed is used.
 
     >>> choose_run(Path("runs/mine"))
     ChosenRun(path=PosixPath('runs/mine'), decision=None)
     """
     if not (path / "study.json").is_file():
         if name is not None:
-            raise UserError(f"{path} is not the folder of a study, of which --run {name} names a run")
+            raise UserError(f"--run {name} needs the folder of a study, got {path}: leave it out")
         return ChosenRun(path)
     if name is not None:
         return ChosenRun(_named(path, name))
@@ -38,13 +38,13 @@ def choose_run(path: Path, name: str | None = None) -> ChosenRun:
     run = next((run.folder for run in _complete_runs(path) if run.folder.name == chosen["run"]), None)
     if run is None:
         raise UserError(
-            f"{path} has chosen {chosen['run']}, which is not in its folder: name a run with --run"
+            f"{path} has chosen {chosen['run']}, but this run is missing: name another with --run"
         )
     return ChosenRun(run, chosen["decision"])
 
 
 def _complete_runs(study: Path) -> list[Run]:
-    """The runs of a study, also ensembles, but for those that only chose a rate."""
+    """The complete runs of a study, also ensembles, except the trials of λ."""
     found = [path for path in sorted(study.glob("*/*_seed=*")) if path.parent.name != "tuning"]
     return [run for run in map(Run, found) if run.is_complete]
 
@@ -80,7 +80,7 @@ def _read_choice(folder: Path) -> dict[str, Any]:
     if chosen is None:
         runs = listing(run.folder.name for run in _complete_runs(folder))
         raise UserError(
-            f"{folder} has chosen no run, for want of validation data: name one with --run ({runs})"
+            f"{folder} has chosen no run, because it has no validation data: name one with --run ({runs})"
         )
     valid = isinstance(chosen, dict) and all(isinstance(chosen.get(k), str) for k in ("run", "decision"))
     if not valid or Path(chosen["run"]).name != chosen["run"]:

@@ -1,6 +1,6 @@
-"""The paper's tables and figures, made again beside the paper's numbers. Other comparisons live in `studies`.
+"""The paper's tables and figures, measured again beside the paper's numbers. Other comparisons: `studies`.
 
-`reproduce` trains what a table or figure needs and is not there yet.
+`reproduce` trains the missing runs of a table or figure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A result that is there already: what it must share with a new one, and what its record tells of runs."""
+"""An earlier result in the same folder: its setting is checked, and its records of runs are kept."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["RunKey", "can_be_kept", "is_gone", "recorded_runs", "refuse_loss", "
 
 RunKey = tuple[str, str, int]
 
-# The fields that put a run into a table by its record alone, and their types. Some published results do not
-# have them; their runs must be on disk.
+# The fields of a record, with their types, that a table needs if the run itself is gone. Some published
+# results do not have them; their runs must be on disk.
 _KEPT: dict[str, Any] = {"measures": dict, "determines": dict, "shape": (list, type(None)), "epochs": int}
 
 
 def recorded_runs(path: Path, request: Request) -> list[dict[str, Any]]:
-    """The runs on the record of the result at `path`, each with that result; none where there is none.
+    """The records of the runs of the result at `path`, each with its source; empty if there is no result.
 
-    Refuses a result of another setting, which is not to be overwritten, and a file that is no result.
+    Raises a `UserError` if the result has another setting or the file is no result: they are not overwritten.
     """
     if not path.exists():
         return []
@@ -47,7 +47,7 @@ def recorded_runs(path: Path, request: Request) -> list[dict[str, Any]]:
 
 
 def run_key(record: dict[str, Any]) -> RunKey:
-    """What tells the runs of a result apart: setting, method and seed.
+    """The key of a run within a result: setting, method and seed.
 
     >>> run_key({"setting": "digits", "name": "plm", "seed": 0, "digest": "9b0239c289d05207"})
     ('digits', 'plm', 0)
@@ -56,27 +56,27 @@ def run_key(record: dict[str, Any]) -> RunKey:
 
 
 def can_be_kept(record: dict[str, Any]) -> bool:
-    """Whether a record says enough of a run to put it into a table."""
+    """True if a record has all that a table needs of a run."""
     return record.keys() >= _KEPT.keys()
 
 
 def is_gone(record: dict[str, Any], *, runs: Path) -> bool:
-    """Whether the run on record is not in the folder `runs`, or not complete."""
+    """True if the recorded run is not in the folder `runs`, or is incomplete there."""
     return not Run(runs / record["setting"] / run_name(record["name"], record["seed"])).is_complete
 
 
 def refuse_loss(path: Path, lost: Iterable[dict[str, Any]], *, runs: Path) -> None:
-    """Raise a `UserError` where a new result at `path` would be without some runs of the one there."""
+    """Raise a `UserError` if a new result at `path` would lose some runs of the earlier one."""
     names = [f"{record['name']} (seed {record['seed']})" for record in lost]
     if names:
         raise UserError(
-            f"{path} rests on runs that are not in {runs}, and would be overwritten without them: "
-            f"{listing(names, limit=5)}; name the folder that has them with --runs, or choose another --out"
+            f"{path} has runs that are not in {runs}, and the new result would lose them: "
+            f"{listing(names, limit=5)}; name their folder with --runs, or choose another --out"
         )
 
 
 def _is_valid(record: dict[str, Any]) -> bool:
-    """Whether all that is read of a record is of the right type."""
+    """True if all fields that are read from a record have the right type."""
     machine = record["result"]["machine"]
     return (
         all(isinstance(record[name], str) for name in ("setting", "name", "method"))

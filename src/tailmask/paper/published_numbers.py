@@ -1,4 +1,4 @@
-"""The paper's numbers, from the one file that holds them."""
+"""The paper's numbers, read from `paper.toml`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load_paper() -> dict[str, Any]:
 
 
 def paper_rows(table: str) -> dict[str, list[float | None]]:
-    """The rows of one of the tables 1 to 6 by method; None where the paper leaves a cell empty.
+    """The rows of one of the tables 1 to 6 by method; None if the paper leaves a cell empty.
 
     >>> paper_rows("table3")["ldam+drw"][:4]
     [None, None, 22.97, None]

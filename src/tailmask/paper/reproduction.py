@@ -1,4 +1,4 @@
-"""`reproduce`: a table or figure of the paper, with the paper's numbers beside what is measured here."""
+"""`reproduce`: a table or figure of the paper, with the paper's numbers beside the measured ones."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ __all__ = ["Reproduction", "plan_reproduction", "reproduce"]
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What `reproduce` made: the result as plain JSON, the figure where it is one, and the files of both.
+    """The result of `reproduce`: plain JSON, the figure if there is one, and the files of both.
 
-    `result["tables"]` has the tables. There are no files where no run could be made.
+    `result["tables"]` has the tables. There are no files if all runs failed.
     """
 
     result: dict[str, Any]
@@ -55,23 +55,22 @@ def reproduce(
     listener: Listener | None = None,
     command: str | None = None,
 ) -> Reproduction:
-    """Make a table or figure of the paper, training what it needs and what is not there yet.
+    """Make a table or figure of the paper. Missing runs are trained.
 
     All complete runs of the same setting count, also those of other seeds and methods than this call asks
-    for: so a table can be filled row by row, and some rows can have more seeds. Runs of other settings (the
-    budget, the recipe, the data) never count, and a result of another setting is not overwritten. Of runs
-    that are gone, a table keeps what the result in `out` has on record; a figure that rests on such runs is
-    not overwritten.
+    for. A table can be filled row by row, and some rows can have more seeds. Runs of other settings (budget,
+    recipe, data) never count, and a result of another setting is not overwritten. If runs are gone, a table
+    keeps their numbers from the earlier result in `out`; a figure that needs them is not overwritten.
 
     Args:
         item: `table1` to `table7`, `figure1` to `figure8`, `discussion-precision`, `discussion-imbalance`.
-        request: The data, the budget and the like; None is the paper's data at the full budget.
-        seeds: Number of seeds, from 0 on.
-        jobs: Runs to make at a time; None is one for each GPU, else each core, at most 8.
-        out: Folder for the result: `<item>.json`, `<item>.md` and, of figures, `<item>.svg`.
-        runs: Folder for the runs, which all tables and figures share.
-        listener: Hears how the work goes on.
-        command: The command line to put on record.
+        request: The data, the budget and other settings; None: the paper's data at the full budget.
+        seeds: Number of seeds, counted from 0.
+        jobs: Number of runs at a time; None: one per GPU, else one per core, at most 8.
+        out: Folder for the result: `<item>.json`, `<item>.md` and, for figures, `<item>.svg`.
+        runs: Folder for the runs. All tables and figures share it.
+        listener: Receives the progress.
+        command: The command line to record.
 
     >>> import tempfile
     >>> made = reproduce("figure5", out=tempfile.mkdtemp())
@@ -86,7 +85,7 @@ def reproduce(
     planned = _plan(built, seeds=seeds, runs=Path(runs))
     there = _kept(path, built, planned, earlier, runs=Path(runs))
     failures = _make(item, request, planned, there, jobs, listener) if planned else []
-    records = RunRecords(Path(runs), recorded_runs(path, request))  # read anew, as others may have added rows
+    records = RunRecords(Path(runs), recorded_runs(path, request))  # read again: others may have added rows
     with _data_hint(item, request):
         answer = built.answer(records)
     records.check(path)
@@ -98,7 +97,7 @@ def reproduce(
 def plan_reproduction(
     item: str, request: Request | None = None, *, seeds: int = 1, runs: Path | str = "runs"
 ) -> list[PlannedRun]:
-    """The runs that `reproduce` would make or read, for a scheduler to make them one by one.
+    """The runs that `reproduce` would make or read, for a scheduler that makes them one by one.
 
     >>> plan_reproduction("figure2", Request(budget=0.2))[0].command
     'tailmask train multimnist --budget 0.2 --method plm --seed 0 --out runs/multimnist_budget=0.2/plm_seed=0'
@@ -115,18 +114,18 @@ def _plan(built: PaperItem, *, seeds: int, runs: Path) -> list[PlannedRun]:
         for run in plan_runs(setting, [method], [seed], folder=runs / setting.name)
     ]
     for run in planned:
-        _ = run.config  # raises where a name or a value is wrong
+        _ = run.config  # raises an error if a name or a value is wrong
     return planned
 
 
 def _kept(
     path: Path, built: PaperItem, planned: Sequence[PlannedRun], earlier: list[dict[str, Any]], *, runs: Path
 ) -> RunRecords:
-    """What is there besides the planned runs; raises what the result would be refused for in the end."""
+    """The records besides the planned runs. Raises now any error that would refuse the result at the end."""
     coming = {(run.setting.name, run.config.name, run.config.seed) for run in planned}
     others = [record for record in earlier if run_key(record) not in coming]
     records = RunRecords(runs, others)
-    if isinstance(built, TableItem):  # which needs no more of a run than its record holds
+    if isinstance(built, TableItem):  # a table needs only the record of a run
         built.answer(records)
         records.check(path)
     else:
@@ -154,13 +153,13 @@ def _make(
 
 @contextlib.contextmanager
 def _data_hint(item: str, request: Request) -> Iterator[None]:
-    """Where the paper's data are not to be had, say that others will do."""
+    """Add a hint to a `DataError` about the paper's data: other data can be used."""
     try:
         yield
     except DataError as error:
         if request.data is not None:
             raise
-        raise UserError(f"{error}; or make {item} of other data, as in --data digits") from error
+        raise UserError(f"{error}; or make {item} with other data, as in --data digits") from error
 
 
 def _result(
@@ -182,7 +181,7 @@ def _result(
 
 
 def _write(path: Path, result: dict[str, Any], answer: Answer) -> tuple[Path, ...]:
-    """Write the result; the JSON comes last, since it says that all is there."""
+    """Write the files of the result; the JSON comes last, because it marks the result as complete."""
     markdown, figure = path.with_suffix(".md"), path.with_suffix(".svg")
     if answer.figure is not None:
         save_svg(answer.figure, figure)

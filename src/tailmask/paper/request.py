@@ -1,4 +1,4 @@
-"""What somebody asks `reproduce` for, and what a table or figure of the paper answers with."""
+"""The request to `reproduce`, and the answer of a table or figure of the paper."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["Answer", "Arm", "PaperItem", "Request", "Runs"]
 
 @dataclass(frozen=True)
 class Request:
-    """How a table or figure is to be made: everything that its runs share, and which of them to train.
+    """The options of a table or figure: the settings that its runs share, and which runs to train.
 
     Args:
-        data: Other data than the paper's, by name or path.
+        data: Name or path of other data than the paper's.
         options: Choices about the data.
-        recipe: Name of a recipe, or path of a .toml file; None is the one for the data.
+        recipe: Name of a recipe, or path of a .toml file; None: the recipe for the data.
         budget: Share of the recipe's epochs to train for.
         fields: Fields of the recipe to set, such as "optimizer.weight_decay=5e-4".
-        methods: Rows of a table to train, all of the paper's where empty; others become rows of their own.
-        imbalances: Of table 3, table 4 and figure 3, the imbalances ρ to train, all where empty.
+        methods: Rows of a table to train; empty: all of the paper's. Other methods become new rows.
+        imbalances: Imbalances ρ to train in table 3, table 4 and figure 3; empty: all.
         precision: "32", or "bf16" for mixed precision.
 
     >>> Request(methods=("plm+bce", "plm")).names
@@ -67,11 +67,11 @@ class Request:
         return asked.resolve(facts)
 
     def facts(self, data: str) -> DataFacts:
-        """Facts about other data than the paper's, which are loaded for it."""
+        """Load other data than the paper's, and return facts about them."""
         return DataFacts.of(load_data(data, self.options))
 
     def identity(self) -> dict[str, Any]:
-        """What results must have in common to be one: all but the methods and imbalances that are trained."""
+        """The fields that all runs of one result must share: all except methods and imbalances."""
         asked = Setting(
             self.data or "",
             self.options,
@@ -84,7 +84,7 @@ class Request:
 
 
 class Arm(NamedTuple):
-    """What one method gives in one setting."""
+    """One method in one setting."""
 
     setting: ResolvedSetting
     method: str
@@ -97,15 +97,15 @@ class Runs(Protocol):
         """All complete runs of an arm."""
 
     def measures(self, arm: Arm) -> list[Mapping[str, float | None]]:
-        """What all runs of an arm measured on the test set, also those that only an earlier result holds."""
+        """The test measures of all runs of an arm, also of runs that only an earlier result has."""
 
     def more_methods(self, known: Sequence[Arm]) -> list[str]:
-        """Methods besides those of the known arms that the earlier result has runs of, in its order."""
+        """The methods in the earlier result that are not in the known arms, in its order."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The result: tables, a figure if it is one, and notes for the reader."""
+    """The content of a result: tables, a figure if there is one, and notes for the reader."""
 
     tables: tuple[Table, ...]
     figure: Figure | None = None
@@ -117,11 +117,11 @@ class PaperItem(Protocol):
 
     @property
     def title(self) -> str:
-        """What it shows."""
+        """A title that says what it shows."""
 
     @property
     def arms(self) -> Sequence[Arm]:
-        """What is to be trained; empty where nothing is."""
+        """The arms to train; empty if nothing is trained."""
 
     def answer(self, runs: Runs) -> Answer:
-        """The tables and the figure, with what was run so far."""
+        """The tables and the figure from the runs that exist so far."""

@@ -1,4 +1,4 @@
-"""Result tables as plain data: a paper's number and a measured one in each cell."""
+"""Result tables as plain data: each cell has the paper's number and the measured one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ResultCell", "ResultRow", "Table", "measured"]
 
 @dataclass(frozen=True)
 class ResultCell:
-    """The paper's value, and the mean and deviation of `n` measured ones; None is what there is not."""
+    """The paper's value, and the mean and standard deviation of `n` measured values; None if missing."""
 
     paper: float | None = None
     mean: float | None = None
@@ -21,7 +21,7 @@ class ResultCell:
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A row of a table: what it is of, and a cell for each column."""
+    """A row of a table: its label, and one cell per column."""
 
     label: str
     cells: tuple[ResultCell, ...]
@@ -39,7 +39,7 @@ class Table:
 
 
 def measured(values: Sequence[float], *, paper: float | None = None) -> ResultCell:
-    """The cell of measured values; without any it holds the paper's alone.
+    """The cell of measured values; without values it has only the paper's number.
 
     >>> measured([80.0, 82.0], paper=80.35)
     ResultCell(paper=80.35, mean=81.0, std=1.4142135623730951, n=2)

@@ -1,4 +1,4 @@
-"""The runs that a result rests on, found by their setting and method, and listed for the record."""
+"""The runs of a result: found by setting and method, and listed in its JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["RunRecords"]
 
 
 class RunRecords:
-    """Finds runs below a folder, or on the record of an earlier result, and remembers which were found."""
+    """Finds runs in a folder or in the records of an earlier result, and remembers the found ones."""
 
     def __init__(self, folder: Path, earlier: Sequence[dict[str, Any]] = ()) -> None:
         self.folder = folder
@@ -42,9 +42,9 @@ class RunRecords:
         return runs
 
     def measures(self, arm: Arm) -> list[Mapping[str, float | None]]:
-        """What all runs of an arm measured on the test set, in the order of their seeds.
+        """The test measures of all runs of an arm, in the order of their seeds.
 
-        A run that is gone counts by what the earlier result has on record of it.
+        If a run is gone, its measures come from the earlier result.
         """
         of_seed = {run.config["seed"]: measures_on_test(run) for run in self.find(arm)}
         for (setting, name, seed), record in self._earlier.items():
@@ -55,14 +55,14 @@ class RunRecords:
         return [of_seed[seed] for seed in sorted(of_seed)]
 
     def more_methods(self, known: Sequence[Arm]) -> list[str]:
-        """Methods besides those of the known arms that the earlier result has runs of, in its order."""
+        """The methods in the earlier result that are not in the known arms, in its order."""
         settings = {arm.setting.name for arm in known}
         recorded = ((setting, name) for setting, name, _ in self._earlier if setting in settings)
         more = set(recorded) - {(arm.setting.name, arm.method) for arm in known}
         return list(dict.fromkeys(name for setting, name, _ in self._earlier if (setting, name) in more))
 
     def check_data(self, setting: Setting, source: dict[str, Any]) -> None:
-        """Raise a `UserError` where a run of the setting, on disk or on record, is of other data."""
+        """Raise a `UserError` if a run of the setting, on disk or recorded, was trained on other data."""
         runs = complete_runs(self.folder / setting.name)
         recorded = [
             record
@@ -78,7 +78,7 @@ class RunRecords:
                 )
 
     def check(self, path: Path) -> None:
-        """Raise a `UserError` unless the result at `path` keeps all its runs, and they are of one kind."""
+        """Raise a `UserError` unless the result at `path` keeps all its runs and they have one setting."""
         lost = [record for key, record in self._earlier.items() if key not in self.found]
         refuse_loss(path, lost, runs=self.folder)
         trained = {setting: record for setting, record in self.found.values() if "result" not in record}
@@ -93,11 +93,11 @@ class RunRecords:
                     )
 
     def to_json(self) -> dict[str, Any]:
-        """What the record of a result says of its runs, each with its own measures."""
+        """The seeds, settings and runs for the result's JSON, each run with its measures."""
         return listed_runs(list(self.found.values()))
 
 
 def _belongs(run: Run, arm: Arm) -> bool:
-    """Whether a run is just what the arm asks for, whatever its seed."""
+    """True if a run has the arm's configuration, with any seed."""
     asked = arm.setting.config(arm.method, run.config["seed"])
     return all(run.config.get(name) == value for name, value in asked.to_json().items())

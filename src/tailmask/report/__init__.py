@@ -1,6 +1,6 @@
-"""Figures and the page: from finished runs to something to look at and to send to a colleague.
+"""The report of finished runs: HTML page, terminal, Markdown, CSV, and figures.
 
-`write_report` makes the page; `tailmask.report.charts` has the figures by themselves.
+`write_report` writes the page; `tailmask.report.charts` has the single figures.
 """
 
 from __future__ import annotations

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["print_comparison"]
 
-# As many methods as stand side by side with their intervals.
+# The largest number of methods that fit side by side with their intervals.
 MOST_COLUMNS = 3
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print the table, the classes that moved most, and the verdict last, where it is read first."""
+    """Print the table, the classes that changed most, and last the verdict, which is then read first."""
     from rich.text import Text
 
     keys, shown = comparison.row_keys, shown_decision(comparison)
@@ -38,7 +38,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         console.print(_measures_down(comparison, shown))
         extra = [key for key in keys if key[1] != shown]
         if extra:
-            console.print(_methods_down(comparison, extra, title="The same outputs, decided otherwise"))
+            console.print(_methods_down(comparison, extra, title="The same outputs with other decisions"))
     else:
         console.print(_methods_down(comparison, keys, title=f"{comparison.data}, test, in %"))
     lead = lead_method(comparison)
@@ -53,7 +53,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
 
 
 def _measures_down(comparison: Comparison, decision: Decision) -> Table:
-    """A line for each measure, and for each method its mean and its difference to the baseline."""
+    """A table with one line per measure: each method's mean and its difference to the baseline."""
     how = "" if comparison.single_label else f", {decision_words(decision)}"
     table = _table(f"{comparison.data}, test, in %{how}", "measure", comparison.baseline)
     others = [method.name for method in comparison.methods[1:]]
@@ -70,7 +70,7 @@ def _measures_down(comparison: Comparison, decision: Decision) -> Table:
 
 
 def _methods_down(comparison: Comparison, keys: Sequence[tuple[str, Decision]], *, title: str) -> Table:
-    """A line for each method, with the few measures that matter most."""
+    """A table with one line per method and the main measures."""
     whole, tail = primary(single_label=comparison.single_label)
     names = [whole, tail, "ap", "error" if comparison.single_label else "exact_match"]
     names = [name for name in names if name in comparison.metrics]
@@ -118,7 +118,7 @@ def _table(title: str, first: str, *others: str) -> Table:
 
 
 def _text(text: str, *, style: str = "") -> Text:
-    """Text as it is: no markup, and nothing that would move the cursor."""
+    """Plain text: no markup, and no characters that move the cursor."""
     from rich.text import Text
 
     return Text(printable(text), style=style)

@@ -31,9 +31,9 @@ MARKDOWN_MARK = "<!-- made by tailmask -->"
 
 
 def to_csv(comparison: Comparison) -> str:
-    """One line for each measure of each method, and for each way that it is compared with the baseline.
+    """CSV with one line per method, decision, measure and comparison with the baseline.
 
-    Values are shares from 0 to 1; what is not defined is empty.
+    Values are from 0 to 1; an undefined value is empty.
     """
     differences: dict[tuple[str, str, str], list[Difference]] = {}
     for difference in comparison.differences:
@@ -54,7 +54,7 @@ def to_csv(comparison: Comparison) -> str:
 
 
 def to_markdown(comparison: Comparison) -> str:
-    """The verdict, the table of methods, the differences, and the classes that moved most."""
+    """Markdown with the verdict, the measures, the differences, and the classes that changed most."""
     data = escape(comparison.data)
     parts = [MARKDOWN_MARK, f"# {data}", escape_prose(comparison.verdict)]
     names = comparison.headline
@@ -72,7 +72,7 @@ def to_markdown(comparison: Comparison) -> str:
 
 
 def _differences(comparison: Comparison, methods: Sequence[str]) -> Iterator[str]:
-    """For each way to decide, a heading and a table of the methods that can: a line for each measure."""
+    """A heading and a table for each decision, with one line per measure and one column per method."""
     base = escape(comparison.baseline)
     for decision in dict.fromkeys(decision for _, decision in comparison.row_keys):
         found = {
@@ -98,7 +98,7 @@ def _differences(comparison: Comparison, methods: Sequence[str]) -> Iterator[str
 
 
 def footnote(comparison: Comparison) -> str:
-    """What to keep in mind about so many intervals."""
+    """A note on seeds, test samples and how to read the intervals."""
     seeds = ", ".join(f"{method.name} {len(method.seeds)}" for method in comparison.methods)
     budget = "" if comparison.budget == 1.0 else f" Trained with a budget of {comparison.budget:g}."
     pairs = {difference.n for difference in comparison.differences}

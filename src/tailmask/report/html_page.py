@@ -1,4 +1,4 @@
-"""The page: one HTML file with everything in it."""
+"""The report as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tailmask.runs.reader import Run
 
 __all__ = ["GENERATOR", "render_report", "write_report"]
 
-# By this line a report of ours is known.
+# This line marks a report of tailmask.
 GENERATOR = '<meta name="generator" content="tailmask'
 
 
@@ -35,10 +35,10 @@ def write_report(
     title: str | None = None,
     command: str | None = None,
 ) -> None:
-    """Write the page about finished runs to `path`, whole or not at all.
+    """Write the page about finished runs to `path`, atomically.
 
-    The page needs nothing else: no network, no other file. `comparison` saves comparing the runs again;
-    `command` is what the reader may do next.
+    The page needs no network and no other file. With `comparison` the runs are not compared again. `command`
+    is shown as the next step.
     """
     write_text(path, render_report(runs, comparison=comparison, title=title, command=command))
 
@@ -96,7 +96,7 @@ def render_report(
 
 
 def _spans(sentence: str) -> list[tuple[bool, str]]:
-    """The parts of a sentence, and whether each is code, as names between backticks are.
+    """The parts of a sentence, each with True if it is code (between backticks).
 
     >>> _spans("Use `plm`.")
     [(False, 'Use '), (True, 'plm'), (False, '.')]
@@ -118,7 +118,7 @@ def _file(name: str) -> str:
 
 
 def _runs(experiment: Experiment) -> list[dict[str, Any]]:
-    """One line for each run: what made it, how long, where."""
+    """One line per run: method, seed, time, folder and commit."""
     every = [(method, seed, run) for method, runs in experiment.runs.items() for seed, run in runs.items()]
     names = _short_names([run.folder for _, _, run in every])
     return [
@@ -135,7 +135,7 @@ def _runs(experiment: Experiment) -> list[dict[str, Any]]:
 
 
 def _short_names(folders: Sequence[Path]) -> list[str]:
-    """The ends of folders that tell them apart: what is above is not for the page's readers.
+    """The shortest ends of paths that differ; the page must not show the folders above.
 
     >>> _short_names([Path("/home/a/bce"), Path("/home/b/bce")]), _short_names([Path("/home/a/bce")])
     (['a/bce', 'b/bce'], ['bce'])
@@ -148,7 +148,7 @@ def _short_names(folders: Sequence[Path]) -> list[str]:
 
 
 def _recipe(config: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
-    """The recipe and the data, section by section, as names and texts."""
+    """The recipe and the data as names and texts, by section."""
     data = {**config["determines"].get("data", {}), "notes": config.get("notes")}
     tables: dict[str, Any] = {"data": data, **config["recipe"]}
     return {
@@ -170,4 +170,4 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_value, value))
     text = str(value)
-    return f"{text[:12]}…" if re.fullmatch(r"[0-9a-f]{32,}", text) else text  # a digest's start tells enough
+    return f"{text[:12]}…" if re.fullmatch(r"[0-9a-f]{32,}", text) else text  # a digest's start is enough

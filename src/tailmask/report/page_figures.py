@@ -23,7 +23,7 @@ __all__ = ["Picture", "Plan", "draw_pictures", "plan_figures"]
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as SVG, with the words around it."""
+    """A figure as SVG, with its title and caption."""
 
     name: str
     title: str
@@ -32,7 +32,7 @@ class Picture:
 
 
 def draw_pictures(experiment: Experiment, comparison: Comparison, lead: str | None) -> list[Picture]:
-    """All figures that the runs have something for, in the page's order."""
+    """All figures for which the runs have data, in the page's order."""
     drawn = []
     for name, title, caption, draw in plan_figures(experiment, comparison, lead):
         svg = charts.to_svg(draw(), label=f"{title}. {caption}", prefix=name)
@@ -41,7 +41,7 @@ def draw_pictures(experiment: Experiment, comparison: Comparison, lead: str | No
 
 
 class Plan(NamedTuple):
-    """A figure that is yet to be drawn."""
+    """A figure to draw."""
 
     name: str
     title: str
@@ -49,12 +49,12 @@ class Plan(NamedTuple):
     draw: Callable[[], Figure]
 
 
-# As many methods are drawn beside each other with their differences.
+# The largest number of methods in the figure of differences.
 MOST_METHODS = 6
 
 
 def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | None) -> Iterator[Plan]:
-    """All figures that the runs have something for, in the page's order."""
+    """All figures for which the runs have data, in the page's order."""
     base, shown = comparison.baseline, lead or comparison.baseline
     # The baseline and the shown method have the same two colours in all figures.
     order = list(dict.fromkeys([base, shown, *experiment.methods]))
@@ -72,7 +72,7 @@ def plan_figures(experiment: Experiment, comparison: Comparison, lead: str | Non
 
 
 def _any_difference(comparison: Comparison) -> bool:
-    """Whether some method has a difference to the baseline that is not zero throughout."""
+    """True if some method has a nonzero difference to the baseline."""
     own = [each for each in comparison.differences if each.method != comparison.baseline]
     return any(any((each.mean, each.low, each.high)) for each in own)
 
@@ -91,7 +91,7 @@ def _differences(comparison: Comparison, others: Sequence[str]) -> Plan:
 
 
 def _outputs(experiment: Experiment, comparison: Comparison, methods: Sequence[str]) -> Iterator[Plan]:
-    """Outputs of a few classes from the most frequent to the rarest that are in the test set."""
+    """Figures of the outputs for a few classes in the test set, from the most frequent to the rarest."""
     counts = zip(comparison.train_positives, comparison.test_positives, strict=True)
     present = [index for index, (trained, tested) in enumerate(counts) if trained > 0 and tested > 0]
     if not present:
@@ -122,8 +122,8 @@ def _outputs(experiment: Experiment, comparison: Comparison, methods: Sequence[s
     yield Plan(
         "calibration",
         "Calibration of some classes",
-        "Test outputs in bins of the same size: their mean, and how often the class is present. On the "
-        "dotted line outputs are probabilities. Both axes are on a square-root scale.",
+        "Test outputs in bins with equal numbers of outputs: the mean output, and how often the class is "
+        "present. On the dotted line the outputs are calibrated. Both axes have a square-root scale.",
         lambda: charts.calibration_curves(
             {name: run_curves.calibration(runs[name], chosen) for name in methods},
             classes=classes,
@@ -133,8 +133,8 @@ def _outputs(experiment: Experiment, comparison: Comparison, methods: Sequence[s
     yield Plan(
         "outputs",
         "Output probabilities",
-        "Where the test outputs of a class lie, when it is present (best at 1) and when it is absent "
-        "(best at 0). Shares are on a square-root scale.",
+        "Distribution of the test outputs of a class if it is present (best at 1) and if it is absent "
+        "(best at 0). Shares have a square-root scale.",
         lambda: charts.output_distributions(
             {name: run_curves.output_counts(runs[name], chosen) for name in methods},
             classes=classes,
@@ -145,7 +145,7 @@ def _outputs(experiment: Experiment, comparison: Comparison, methods: Sequence[s
 
 
 def _ratios(experiment: Experiment, comparison: Comparison, shown: str) -> Iterator[Plan]:
-    """Ratios and divergences of a method that masks, where they move."""
+    """Figures of the ratios and divergences of a masking method, if they change."""
     runs = experiment.runs[shown].values()
     masking = parse(next(iter(runs)).config["method"]).masking
     if masking is None:
@@ -156,18 +156,20 @@ def _ratios(experiment: Experiment, comparison: Comparison, shown: str) -> Itera
         yield Plan(
             "ratios",
             f"Ratios of {shown} over the epochs",
-            "The ratio of positive to negative labels that each class is trained at, from red for the most "
-            f"frequent to blue for the rarest{_band(len(classes))}. Mean over the seeds.",
+            "The target ratio of positive to negative labels of each class, from red (most frequent) to "
+            f"blue (rarest){_band(len(classes))}. Mean over the seeds.",
             lambda: charts.ratio_trajectories(ratios, classes=classes, train_positives=train_positives),
         )
     divergences = run_curves.divergences(runs)
     if len(divergences) > 1 and not np.isnan(divergences).all():
         is_paper = masking.get("adapt") != "prevalence"
-        moves = "their balance moves the ratios" if is_paper else "under adapt=prevalence they move nothing"
+        moves = (
+            "their balance changes the ratios" if is_paper else "with adapt=prevalence they change nothing"
+        )
         yield Plan(
             "divergences",
             f"Divergences of {shown} over the epochs",
-            f"How far outputs are from the truth, over the data that ratios are adapted by; {moves}"
+            f"Divergence of the outputs from the labels, on the data that adapt the ratios; {moves}"
             f"{_band(len(classes))}.",
             lambda: charts.divergence_trajectories(
                 divergences, classes=classes, train_positives=train_positives
@@ -176,7 +178,7 @@ def _ratios(experiment: Experiment, comparison: Comparison, shown: str) -> Itera
 
 
 def _losses(experiment: Experiment, order: Sequence[str]) -> Iterator[Plan]:
-    """Training and validation over the epochs, where there is more than one."""
+    """The figure of training and validation over the epochs, if there is more than one."""
     losses = {name: run_curves.losses(experiment.runs[name].values()) for name in order}
     if max(len(curve) for curves in losses.values() for curve in curves) < 2:
         return
@@ -187,15 +189,15 @@ def _losses(experiment: Experiment, order: Sequence[str]) -> Iterator[Plan]:
     yield Plan(
         "losses",
         "Training and validation" if validation else "Training loss",
-        f"Training loss{beside}: mean over the seeds, with their range. Methods measure different losses: "
-        "compare courses, not levels.",
+        f"Training loss{beside}: mean over the seeds, with their range. Methods have different losses: "
+        "compare the shapes of the curves, not their levels.",
         lambda: charts.loss_curves(losses, validation or None, measure=label),
     )
 
 
 def _band(num_classes: int) -> str:
-    """What a caption says of the band that there is beside the lines where classes are many."""
-    return "; the grey band holds all classes" if num_classes > charts.MOST_LINES else ""
+    """The part of a caption about the grey band, which is drawn if there are many classes."""
+    return "; the grey band covers all classes" if num_classes > charts.MOST_LINES else ""
 
 
 def _by_class(comparison: Comparison, lead: str | None) -> Plan:
@@ -211,7 +213,7 @@ def _by_class(comparison: Comparison, lead: str | None) -> Plan:
         f"Bars are {base}." if lead is None else f"Bars are {lead}, points {base}."
     )
     if hard:
-        caption += f" Triangles: many training samples, and yet an F1 under 20 % with {base}."
+        caption += f" Triangles: many training samples, but an F1 below 20 % with {base}."
 
     def draw() -> Figure:
         return charts.by_class(

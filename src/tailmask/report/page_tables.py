@@ -1,4 +1,4 @@
-"""The page's tables as texts and numbers, ready for its template."""
+"""The page's tables as texts and numbers for its template."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ __all__ = [
 ]
 
 
-# More rows than a browser scrolls through with ease are left to --format json.
+# A browser cannot scroll well through more rows; --format json has all classes.
 MOST_CLASSES = 2000
-# More columns than a screen shows at once.
+# A screen has no room for more columns.
 MOST_CONFUSED = 25
 
 
 @dataclass(frozen=True)
 class Bar:
-    """An interval to draw, in percent of the width, with zero in the middle; it is better to the right."""
+    """An interval to draw, in percent of the width, with zero in the middle; right is better."""
 
     low: float
     mean: float
@@ -51,7 +51,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Cell:
-    """A measure of a method: its mean, and its change against the baseline where there is one."""
+    """A measure of a method: its mean, and its difference to the baseline if there is one."""
 
     mean: str
     change: str = ""
@@ -61,7 +61,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table; `how` says how its labels were decided."""
+    """A line of a table; `how` names its decision."""
 
     name: str
     cells: list[Cell]
@@ -85,7 +85,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Confused:
-    """Samples of a class, and the shares of them that were taken for each class, in percent."""
+    """The number of samples of a class, and the percentages predicted as each class."""
 
     name: str
     number: int
@@ -94,7 +94,7 @@ class Confused:
 
 @dataclass(frozen=True)
 class Gain:
-    """A class that moved, with its interval."""
+    """A class that changed, with its interval."""
 
     name: str
     train_positives: int
@@ -105,7 +105,7 @@ class Gain:
 
 
 def ranking(comparison: Comparison) -> list[Rank]:
-    """All rows by the measure that methods are chosen by, the best first."""
+    """All rows, ordered by the main measure, the best first."""
     metric = primary(single_label=comparison.single_label)[0]
     sign = -1 if describe(metric).higher_is_better else 1
     keys = [(key, comparison.row(key[0], metric, key[1])) for key in comparison.row_keys]
@@ -134,9 +134,9 @@ def ranking(comparison: Comparison) -> list[Rank]:
 
 
 def confusion_table(runs: Iterable[Run], comparison: Comparison) -> list[Confused]:
-    """Which class is taken for which, in percent of each class's test samples, over all runs.
+    """The predicted classes, in percent of each class's test samples, over all runs.
 
-    Empty where samples have several labels, or for more classes than a page has room for.
+    Empty for multi-label data, or if a page has no room for so many classes.
     """
     if not comparison.single_label or len(comparison.classes) > MOST_CONFUSED:
         return []
@@ -166,7 +166,7 @@ def _short(decision: Decision) -> str:
 
 
 def comparison_table(comparison: Comparison) -> tuple[list[str], list[Line]]:
-    """The leading measures: their names, and a line for each method and way to decide."""
+    """The names of the main measures, and one line per method and decision."""
     names = comparison.headline
     lines = [
         Line(
@@ -186,7 +186,7 @@ def comparison_table(comparison: Comparison) -> tuple[list[str], list[Line]]:
 
 
 def all_measures(comparison: Comparison) -> tuple[list[str], list[Line]]:
-    """Every measure with the decision that is shown: the methods' names, and a line for each measure."""
+    """The names of the methods, and one line per measure, with the shown decision."""
     decision = shown_decision(comparison)
     methods = [method.name for method in comparison.methods]
     lines = [
@@ -213,9 +213,9 @@ def gains(comparison: Comparison, lead: str, *, number: int = 5) -> tuple[list[G
 
 
 def class_data(comparison: Comparison, lead: str | None) -> dict[str, Any]:
-    """The classes' values in percent, column by column, as the page's script takes them.
+    """The classes' values in percent, by column, for the page's script.
 
-    Of very many classes, those that changed most with the leading method, or else the most frequent ones.
+    If there are too many classes: those that changed most with the shown method, else the most frequent ones.
     """
     groups = class_groups(torch.tensor(comparison.train_positives))
     names = {int(index): name for name in ("head", "tail") for index in groups.get(name, ())}

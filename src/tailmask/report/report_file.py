@@ -1,4 +1,4 @@
-"""Where a report goes, and in which form: a page, or the comparison as CSV, JSON or Markdown."""
+"""The path and the format of a report: an HTML page, or the comparison as CSV, JSON or Markdown."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Format", "check_path", "find_runs", "format_of", "render"]
 Format = Literal["html", "csv", "json", "md"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-# Folders of runs are looked for this deep: a study's folder, its settings, their runs.
+# Depth of the search for runs: a study's folder, its settings, their runs.
 DEPTH = 3
 
 
 def find_runs(folders: Sequence[Path]) -> list[Run]:
-    """The runs in these folders and below them, each once, but for those that a study chose λ by.
+    """The runs in these folders and below them, each once, except a study's trials of λ.
 
     >>> find_runs([Path("no-such-folder")])
     Traceback (most recent call last):
@@ -40,20 +40,20 @@ def find_runs(folders: Sequence[Path]) -> list[Run]:
         paths = [path.parent for pattern in patterns for path in sorted(folder.glob(pattern))]
         below = [path for path in paths if not _is_try(path, folder)]
         if not below:
-            next(folder.iterdir(), None)  # glob passes over a folder that may not be read; this says so
-            raise UserError(f"{folder} is not a run and has none below it: it has no run.json")
+            next(folder.iterdir(), None)  # raises an error for an unreadable folder; glob skips it
+            raise UserError(f"there is no run.json in {folder} or below it: name the folder of a run")
         found |= {path.resolve(): Run(path) for path in below}
     return list(found.values())
 
 
 def _is_try(run: Path, folder: Path) -> bool:
-    """Whether a run below `folder` only served a study to choose λ: such runs are no results."""
+    """True if a run below `folder` is only a study's trial of λ: such runs are not results."""
     tuning = run.parent
     return tuning.name == "tuning" and folder in tuning.parents and (tuning.parent / "study.json").is_file()
 
 
 def format_of(path: Path | None, asked: Format | None) -> Format:
-    """The form that was asked for, or that the path's name ends in, or a page.
+    """The requested format, else the one of the path's suffix, else "html".
 
     >>> format_of(Path("table.csv"), None), format_of(None, None), format_of(Path("a.csv"), "md")
     ('csv', 'html', 'md')
@@ -65,15 +65,15 @@ def format_of(path: Path | None, asked: Format | None) -> Format:
 
 
 def check_path(path: Path, *, force: bool) -> None:
-    """Raise a `UserError` where the report would replace something that is not an earlier one."""
+    """Raise a `UserError` if the report would replace a file that is not a report."""
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file, such as {path / 'report.html'}")
     if path.exists() and not force and not _is_own(path):
-        raise UserError(f"{path} is there and not a report of tailmask: name another file, or add --force")
+        raise UserError(f"{path} exists and is not a report of tailmask: name another file, or add --force")
 
 
 def render(form: Format, runs: Sequence[Run], *, comparison: Comparison, title: str | None = None) -> str:
-    """The report as text of this form."""
+    """The report as text in this format."""
     if form == "csv":
         return to_csv(comparison)
     if form == "md":

@@ -1,4 +1,4 @@
-"""Results as Markdown: a pure function of their JSON, so that anybody can check one against the other."""
+"""Results as Markdown: a pure function of their JSON, so anybody can check one against the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["render_markdown", "rows_of"]
 
 
 def render_markdown(result: dict[str, Any]) -> str:
-    """The page of a result that `reproduce` or `compare` wrote as JSON.
+    """The Markdown page of a result that `reproduce` or `compare` wrote as JSON.
 
     >>> render_markdown({"format": "another"})
     Traceback (most recent call last):
@@ -58,8 +58,8 @@ def _comparison(result: dict[str, Any]) -> list[str]:
 def rows_of(table: dict[str, Any]) -> list[list[str]]:
     """A result's table as text: a header, then for each row the paper's numbers and the measured ones.
 
-    A table without numbers of the paper has the measured lines only. `n` is the number of runs, given once
-    a row, or in each cell where the cells of a row differ in it; what is computed from other cells has none.
+    A table without the paper's numbers has only the measured lines. `n` is the number of runs. It is given
+    once per row, or in each cell if the cells of a row differ; a cell computed from other cells has none.
     """
     cells = [cell for row in table["rows"] for cell in row["cells"]]
     has_paper, has_n = any(cell["paper"] is not None for cell in cells), any(cell["n"] for cell in cells)
@@ -103,7 +103,7 @@ def _provenance(result: dict[str, Any]) -> str:
 
 
 def _carried(result: dict[str, Any]) -> list[str]:
-    """Where the runs come from that a result has kept from earlier ones, a line for each of these."""
+    """The sources of runs that were kept from earlier results, one line per source."""
     sources = [run["result"] for run in result["runs"] if "result" in run]
     lines = []
     for place, source in enumerate(sources):
@@ -128,7 +128,7 @@ def _versions(source: dict[str, Any]) -> str:
 
 
 def _trained_by(result: dict[str, Any]) -> str:
-    """The commits that trained the runs, where they are not the one that made the tables."""
+    """The commits that trained the runs, if they differ from the commit that made the tables."""
     trained = Counter(run["commit"] for run in result["runs"])
     if set(trained) <= {result["commit"]}:
         return ""
@@ -140,7 +140,7 @@ def _trained_by(result: dict[str, Any]) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A time in the unit that fits it.
+    """A time in a suitable unit.
 
     >>> _duration(12.34), _duration(90), _duration(9000)
     ('12.3 s', '1.5 min', '2.5 h')

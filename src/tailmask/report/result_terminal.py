@@ -1,4 +1,4 @@
-"""Results of studies in the terminal: tables that fit it, and whole lines where there is none."""
+"""Results of studies on standard output: tables that fit a terminal, unbroken lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["open_console", "show_result"]
 
 
 def show_result(result: dict[str, Any]) -> None:
-    """Print what `reproduce` made."""
+    """Print the result of `reproduce`."""
     console, text = open_console(), require("rich.text", extra="cli").Text
     kind, box = require("rich.table", extra="cli").Table, require("rich.box", extra="cli").SIMPLE_HEAD
     console.print(f"\n{one_line(result['title'])}", style="bold")
@@ -30,7 +30,7 @@ def show_result(result: dict[str, Any]) -> None:
 
 
 def open_console() -> Any:
-    """The standard output; where it is no terminal, no line is broken."""
+    """A console on standard output; if it is no terminal, lines are not broken."""
     console = require("rich.console", extra="cli").Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 10_000

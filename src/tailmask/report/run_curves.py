@@ -1,4 +1,4 @@
-"""What the report draws of a method's runs: their course over the epochs, and how their outputs lie."""
+"""The data of the report's figures: curves over the epochs, and statistics of the outputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NUM_STEPS = 51
 
 
 def validation_curves(runs: Iterable[Run], name: str) -> list[list[float]] | None:
-    """A measure on validation data of each run by epoch; None where a run has not recorded it."""
+    """A measure on validation data by run and epoch; None if a run has not recorded it."""
     curves = []
     for run in runs:
         values = [record.get("validation", {}).get(name) for record in run.history]
@@ -43,14 +43,14 @@ def validation_curves(runs: Iterable[Run], name: str) -> list[list[float]] | Non
 
 
 def have_history(runs: Iterable[Run]) -> bool:
-    """Whether all runs have epochs on record; runs with folds have none."""
+    """True if all runs have recorded epochs; cross-fitted runs have none."""
     return all(
         run.config.get("folds", 1) == 1 and parse(run.config["method"]).learner is None for run in runs
     )
 
 
 def losses(runs: Iterable[Run]) -> list[list[float]]:
-    """Training loss of each run by epoch."""
+    """Training loss by run and epoch."""
     return [_column(run, "loss").tolist() for run in runs]
 
 
@@ -69,7 +69,7 @@ def divergences(runs: Iterable[Run]) -> NDArray[np.float64]:
 
 
 def output_counts(runs: Iterable[Run], chosen: Sequence[int]) -> NDArray[np.int64]:
-    """Test outputs of the chosen classes in bins, by label, (2, chosen, bins), summed over the runs."""
+    """Histograms (2, chosen, bins) of the test outputs of the chosen classes, summed over the runs."""
     columns = torch.tensor(list(chosen))
     total = torch.zeros(2, len(columns), NUM_BINS, dtype=torch.int64)
     for run in runs:
@@ -111,7 +111,7 @@ def threshold_points(runs: Iterable[Run], chosen: Sequence[int], decision: str) 
 def calibration(
     runs: Iterable[Run], chosen: Sequence[int]
 ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """For each chosen class mean outputs and shares of present labels, in bins with as many outputs each."""
+    """Mean outputs and shares of present labels of each chosen class, in bins of equally many outputs."""
     pooled: list[list[tuple[NDArray[np.float64], NDArray[np.bool_]]]] = [[] for _ in chosen]
     for run in runs:
         outputs = read_outputs(run)
@@ -152,11 +152,11 @@ def _num_classes(run: Run) -> int:
 
 
 def _column(run: Run, name: str, *shape: int) -> NDArray[np.float64]:
-    """One field of all epochs, (T, *shape); what was not defined is NaN."""
+    """One field of all epochs, (T, *shape); NaN if undefined."""
     try:
         column: NDArray[np.float64] = np.array([record[name] for record in run.history], dtype=np.float64)
     except (KeyError, TypeError, ValueError):
         column = np.empty(0)
     if column.shape != (run.config["recipe"]["schedule"].get("epochs"), *shape):
-        raise UserError(f"{run.folder}/history.jsonl has no valid {name!r} of every epoch")
+        raise UserError(f"{run.folder}/history.jsonl must have a valid {name!r} per epoch: was it changed?")
     return column

@@ -19,7 +19,7 @@ __all__ = ["draw_study"]
 
 
 def draw_study(runs: Sequence[Run], comparison: Comparison) -> dict[str, Figure]:
-    """The page's figures by their names there, and the ratios of the other methods that mask labels."""
+    """The page's figures by name, and the ratios of the other methods that mask labels."""
     experiment = arrange(runs, baseline=comparison.baseline)
     lead = lead_method(comparison)
     drawn = {plan.name: plan.draw() for plan in plan_figures(experiment, comparison, lead)}

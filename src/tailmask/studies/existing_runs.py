@@ -1,4 +1,4 @@
-"""Runs that are in a folder already: which are complete, and whether they are what a setting would make."""
+"""Existing runs in a folder: the complete ones, and how they differ from a setting."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["check_recipe", "complete_runs", "other_runs", "recipe_differences"]
 
 
 def complete_runs(folder: Path) -> list[Run]:
-    """The complete runs in a folder that are called by their method and seed, but for damaged ones."""
+    """The complete, undamaged runs in a folder that are named after their method and seed."""
     return [run for run in _runs(folder) if _can_stand_together(run) and _has_own_name(run)]
 
 
 def check_recipe(folder: Path, setting: ResolvedSetting) -> None:
-    """Raise a `UserError` where a complete run in a folder is not what the setting makes of it now.
+    """Raise a `UserError` if a complete run in a folder was trained by another recipe than the setting's.
 
-    The recipe's file may have changed since, or one of tailmask's own.
+    The recipe's file may have changed since the run, or tailmask's own recipe.
     """
     for run in complete_runs(folder):
         found = recipe_differences(run.config, setting, data=run.config["determines"].get("data"))
@@ -35,7 +35,7 @@ def check_recipe(folder: Path, setting: ResolvedSetting) -> None:
 
 
 def other_runs(folder: Path, runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
-    """The complete runs in a folder besides `runs`: those that belong in a table with them, and the rest."""
+    """The other complete runs in a folder: those that can be compared with `runs`, and the rest."""
     known = {run.folder for run in runs}
     others = [run for run in _runs(folder) if run.folder not in known]
     belonging = [run for run in others if _can_stand_together(runs[0], run) and _has_own_name(run)]
@@ -43,7 +43,7 @@ def other_runs(folder: Path, runs: Sequence[Run]) -> tuple[list[Run], list[Run]]
 
 
 def recipe_differences(record: Mapping[str, Any], setting: ResolvedSetting, *, data: Any) -> list[str]:
-    """What differs between a run and what the setting would train in its place on `data`."""
+    """The names of the fields in which a run differs from the run that the setting would make on `data`."""
     asked = determined_by(setting.config(record["name"], record["seed"])) | {"data": data}
     there = record["determines"]
     return differences({name: there.get(name) for name in asked}, json.loads(json.dumps(asked)))
@@ -54,7 +54,7 @@ def _runs(folder: Path) -> list[Run]:
 
 
 def _can_stand_together(*runs: Run) -> bool:
-    """Whether the runs are undamaged, and may stand in one table."""
+    """True if the runs are undamaged and can be in one table."""
     from tailmask.comparison import arrange
 
     try:

@@ -1,4 +1,4 @@
-"""The runs of a study, planned: one for each method and seed."""
+"""The plan of a study: one run per method and seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PlannedRun", "check_count", "distinct", "method_names", "plan_runs",
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a study: its configuration, the setting that it comes from, and its folder."""
+    """One run of a study: its setting, its configuration and its folder."""
 
     setting: ResolvedSetting
     config: RunConfig
@@ -26,12 +26,12 @@ class PlannedRun:
 
     @property
     def label(self) -> str:
-        """The run in a few words."""
+        """A short name of the run."""
         return f"{self.config.name}, seed {self.config.seed}"
 
     @property
     def command(self) -> str:
-        """The command line that makes the run by itself.
+        """The command line that makes this run alone.
 
         >>> from tailmask.runs import Setting
         >>> setting = Setting("digits", budget=0.5).resolve()
@@ -45,7 +45,7 @@ class PlannedRun:
 def plan_runs(
     setting: ResolvedSetting, methods: Iterable[str], seeds: Iterable[int], *, folder: Path
 ) -> list[PlannedRun]:
-    """One run for each seed and method, all methods of a seed together, in folders below `folder`.
+    """One run per seed and method, ordered by seed, in folders below `folder`.
 
     >>> from tailmask.runs import Setting
     >>> runs = plan_runs(Setting("digits").resolve(), ["bce", "plm:rate=1"], [0], folder=Path("a"))
@@ -58,7 +58,7 @@ def plan_runs(
 
 
 def run_name(method: str, seed: int) -> str:
-    """What the folder of a run is called, among those of its setting.
+    """The name of a run's folder.
 
     >>> run_name("plm:rate=1", 0)
     'plm_rate=1_seed=0'
@@ -90,7 +90,7 @@ def _parse(name: str) -> Method:
     try:
         return parse(name)
     except UserError:
-        # Commas stand between a word's options, too: what comes after this one is a method of its own.
+        # A comma also separates the options of a word. Only a comma before a known word separates methods.
         between = re.compile(rf",\s*(?=(?:{'|'.join(find_words())})\s*(?:[:+,]|$)|$)", flags=re.IGNORECASE)
         separated = between.sub(" ", name).strip()
         if separated == name.strip():

@@ -1,4 +1,4 @@
-"""A study's progress: bars in a terminal, a line for each finished run elsewhere; on the error stream."""
+"""Progress of a study on the error stream: bars in a terminal, else one line per finished run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Display"]
 
 
 class Display:
-    """Shows all runs of a study that are being made, and how much of it is left."""
+    """A display of the runs in progress and of the time left."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -26,28 +26,28 @@ class Display:
         self._notes: set[str] = set()
         self._finished = self._number = 0
         self._labels: dict[PlannedRun, str] = {}
-        self._shares: dict[PlannedRun, float] = {}  # of their epochs, by runs that are being made
+        self._shares: dict[PlannedRun, float] = {}  # finished share of the epochs of runs in progress
         self._whole: Any = None
 
     def prepare(self) -> None:
-        """Show that something is going on while nothing is trained yet."""
+        """Show that the study has begun, before the first run is trained."""
         self._show_status("loading the data, checking the methods")
 
     def begin(self, runs: Sequence[PlannedRun], *, complete: int) -> None:
-        """Put up the bars."""
+        """Show the bars."""
         self._show_status(None)
         several = len({run.setting for run in runs}) > 1
         self._labels = {run: f"{run.setting.name}: {run.label}" if several else run.label for run in runs}
         self._finished, self._number = complete, len(runs)
         if complete:
-            self._print(f"{complete} of {len(runs)} runs are there already")
+            self._print(f"{complete} of {len(runs)} runs are already complete")
         if self._console.is_terminal:
             self._progress = self._bars_of(require("rich.progress", extra="cli"))
             self._whole = self._progress.add_task(self.title, total=len(runs), completed=complete, state="")
             self._progress.start()
 
     def step(self, run: PlannedRun, *, epochs: float, total: int, loss: float | None) -> None:
-        """Move the bar of a run."""
+        """Advance the bar of a run."""
         self._began.setdefault(run, time.monotonic())
         if self._progress is None:
             return
@@ -61,13 +61,13 @@ class Display:
         self._show_whole()
 
     def note(self, run: PlannedRun | None, text: str) -> None:
-        """Print something worth knowing, once."""
+        """Print a note once."""
         if text not in self._notes:
             self._notes.add(text)
             self._print(f"note: {text}" if run is None else f"note: {self._labels[run]}: {text}")
 
     def finished(self, run: PlannedRun, *, sentence: str | None) -> None:
-        """Take the bar of a run away and print how it went."""
+        """Remove the bar of a run and print its result."""
         self._finished += 1
         seconds = time.monotonic() - self._began.pop(run, time.monotonic())
         outcome = f"failed: {sentence}" if sentence else f"{_result(run)}, {seconds:.0f} s"
@@ -79,7 +79,7 @@ class Display:
             self._show_whole()
 
     def end(self) -> None:
-        """Take the bars away."""
+        """Remove the bars."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
@@ -89,7 +89,7 @@ class Display:
         self._show_status(f"comparing: {done} of {total} runs" if done < total else None)
 
     def _show_status(self, text: str | None) -> None:
-        """A spinner with a text, in a terminal; None takes it away."""
+        """Show a spinner with a text in a terminal; None removes it."""
         if self._status is not None:
             self._status.stop()
             self._status = None
@@ -121,7 +121,7 @@ class Display:
 
 
 def _result(run: PlannedRun) -> str:
-    """The result of a run in a few words; on validation where there is one, so that nobody picks by test."""
+    """A run's F1 on validation if it has that split, else on test: nobody should choose a method by test."""
     metrics = Run(run.folder).metrics
     split = "validation" if "validation" in metrics else "test"
     return f"{split} F1 {100 * metrics[split]['summary']['f1']:.1f}"

@@ -1,4 +1,4 @@
-"""What the JSON of a result records of its runs."""
+"""Records of runs in the JSON of a result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["listed_runs", "measures_on_test", "run_record"]
 
 
 def listed_runs(found: Sequence[tuple[ResolvedSetting, dict[str, Any]]]) -> dict[str, Any]:
-    """Settings and records of runs, as the JSON of a result lists them."""
+    """The seeds, settings and runs of a result, for its JSON."""
     settings = {setting: record["epochs"] for setting, record in found}
     return {
         "seeds": sorted({record["seed"] for _, record in found}),
@@ -24,7 +24,7 @@ def listed_runs(found: Sequence[tuple[ResolvedSetting, dict[str, Any]]]) -> dict
 
 
 def run_record(setting: ResolvedSetting, run: Run) -> dict[str, Any]:
-    """What a result records of a run."""
+    """The record of one run in a result."""
     config = run.config
     return {
         "setting": setting.name,

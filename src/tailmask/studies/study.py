@@ -1,4 +1,4 @@
-"""`compare`: every method with every seed on one data set, and what came out of it."""
+"""`compare`: train every method with every seed on one data set, and compare the results."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ENSEMBLE = "ensemble"
 
 @dataclass(frozen=True)
 class Study:
-    """What `compare` found. `comparison` is None where too many runs have failed to compare anything."""
+    """The result of `compare`. `comparison` is None if too many runs failed."""
 
     folder: Path
     runs: tuple[Run, ...]
@@ -63,7 +63,7 @@ class Study:
 
     @property
     def next_command(self) -> str | None:
-        """The command that predicts with what was chosen; None where nothing was."""
+        """The command that predicts with the chosen model; None if none was chosen."""
         if self.comparison is None or self.comparison.chosen is None:
             return None
         return f"tailmask predict {shlex.quote(str(self.folder))} new.csv"
@@ -74,7 +74,7 @@ class Study:
         return self.folder / "report.html"
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """Measures, paired differences and gains by class as plain lists and dictionaries, in shares of 1."""
+        """Measures, paired differences and gains by class as lists and dictionaries; values from 0 to 1."""
         if self.comparison is None:
             return {"rows": [], "differences": [], "class_gains": []}
         values = self.comparison.to_json()
@@ -109,39 +109,38 @@ def compare(
     listener: Listener | None = None,
     command: str | None = None,
 ) -> Study:
-    """Train every method with every seed, and compare them on the test set, on which nothing is chosen.
+    """Train every method with every seed, and compare them on the test set. Nothing is chosen on that set.
 
-    Everything is checked before the first run begins: names, the data, whether the methods fit them, the
-    folders. Runs that are complete are read, those that were interrupted are gone on with, and one that fails
-    does not stop the others. The folder gets the runs, the page `report.html`, and the tables as
-    `comparison.json` and `comparison.md`. These are of all complete runs of the study: what an earlier call
-    trained in the folder, with other methods or more seeds, is compared as well.
+    Names, data, methods and folders are checked before the first run begins. Complete runs are read.
+    Interrupted runs are resumed. A run that fails does not stop the others. The folder gets the runs, the
+    page `report.html`, and the tables as `comparison.json` and `comparison.md`. They show all complete runs
+    of the study, also those of earlier calls with other methods or more seeds.
 
     Args:
         data: Name of a data set, path of a file, or a polars or pandas frame, which is kept in the folder.
-        methods: Names of methods. By default the baseline, the paper's, and the recommended one; for tables
-            and texts also linear, trees, boost, and the ensemble of all.
-        labels: The columns that are labels; `options` may name them, too.
-        seeds: Number of seeds, from 0 on; the same for all methods.
-        jobs: Runs to make at a time; None is one for each GPU, else each core, at most 8.
-        out: Folder of the study; None is one below the current folder.
-        baseline: Method to compare with, trained too where it is not among the methods; None is `bce` where
-            it is one of them, else the first that does not mask.
-        tune: "rate" chooses λ on the validation split for each method with `plm` that does not name one,
-            with a seed that is not among the study's.
-        recipe: Name of a recipe, or path of a .toml file; None is the one for the data.
+        methods: Names of methods. The default is the baseline, the paper's method and the recommended one;
+            for tables and texts also linear, trees, boost, and the ensemble of all.
+        labels: The columns that are labels; `options` may name them instead.
+        seeds: Number of seeds, counted from 0; the same for all methods.
+        jobs: Number of runs at a time; None: one per GPU, else one per core, at most 8.
+        out: Folder of the study; None: a new one in the current folder.
+        baseline: Method to compare with; it is trained too. None: `bce` if it is one of the methods, else the
+            first method that does not mask.
+        tune: "rate" chooses λ on the validation split for each method with `plm` that does not name one. The
+            seed for this is none of the study's.
+        recipe: Name of a recipe, or path of a .toml file; None: the recipe for the data.
         budget: Share of the recipe's epochs to train for.
-        epochs: Number of epochs, in place of a budget.
+        epochs: Number of epochs, instead of a budget.
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         options: Choices about the data.
-        precision: "32", "bf16" for mixed precision, or "auto" for "bf16" where the machine is fast at it; a
-            study that is resumed keeps its precision.
-        folds: Number of folds to cross-fit; None is 5 for tables of fewer than 20,000 rows, else 1.
-        decisions: Which rows to add that decide otherwise by the same outputs: "tuned thresholds" and
-            "prior shift"; None is both.
-        decide: What thresholds are fitted for: "f1", "precision=0.9", "recall=0.8", "cost=5" or "top=3".
-        listener: Hears how the study goes on.
-        command: The command line to put on record.
+        precision: "32", "bf16" for mixed precision, or "auto" for "bf16" if the machine is fast at it. A
+            resumed study keeps its precision.
+        folds: Number of folds to cross-fit; None: 5 for tables of fewer than 20,000 rows, else 1.
+        decisions: Other decisions to show, made from the same outputs: "tuned thresholds", "prior shift";
+            None: both.
+        decide: The goal of fitted thresholds: "f1", "precision=0.9", "recall=0.8", "cost=5" or "top=3".
+        listener: Receives the progress of the study.
+        command: The command line to record.
     """
     if tune not in (None, "rate"):
         raise UserError(f"--tune takes rate, got {tune!r}")
@@ -187,9 +186,9 @@ def plan_comparison(
     out: Path | str | None = None,
     baseline: str | None = None,
 ) -> list[PlannedRun]:
-    """The runs that `compare` would make or read, for a scheduler to make them one by one.
+    """The runs that `compare` would make or read, for a scheduler that makes them one by one.
 
-    The study's folder is begun, so that they can be made in it: `compare` then finds them there.
+    This writes the study's folder. Make the runs there, and `compare` will find them.
     """
     setting, names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
     with Pool(1) as pool:
@@ -211,7 +210,7 @@ def _check(
     out: Path | str | None,
     baseline: str | None,
 ) -> tuple[Setting, list[str], Path]:
-    """The setting, canonical names and the study's folder, after all that can be checked without the data."""
+    """The setting, canonical names and the study's folder, after all checks that need no data."""
     check_count("seeds", seeds)
     check_extras()
     names = _names(DEFAULT_METHODS if methods is None else methods, baseline)
@@ -240,7 +239,7 @@ def _make(
     listener: Listener | None,
     held: contextlib.ExitStack,
 ) -> _Made:
-    """Check everything, take the folder, choose λ where that is asked for, and make the runs."""
+    """Check everything, lock the folder, choose λ if asked for, and make the runs."""
     possible = [*names, *(TABLE_METHODS if by_data else ())]
     folders = [folder / "runs" / run_name(name, seed) for name in possible for seed in range(seeds)]
     missing = sum(not Run(each).is_complete for each in folders)
@@ -273,7 +272,7 @@ def _make(
 
 
 def _names(methods: Sequence[str], baseline: str | None) -> list[str]:
-    """Canonical names, the baseline first if it is named."""
+    """Canonical names; a named baseline comes first."""
     if not methods:
         raise UserError("--methods needs at least one method, such as bce plm")
     first = [] if baseline is None else [baseline]
@@ -281,41 +280,41 @@ def _names(methods: Sequence[str], baseline: str | None) -> list[str]:
 
 
 def _for_data(names: list[str], facts: DataFacts, *, by_data: bool) -> list[str]:
-    """The methods to compare: those that were named, or the default ones for such data."""
+    """The methods to compare: the named ones, or the default ones for the kind of data."""
     if by_data and facts.raw_rows is not None:
         return method_names([*names, *TABLE_METHODS])
     if ENSEMBLE in names and facts.raw_rows is None:
-        raise UserError("ensemble is for tables and texts, and these are images: leave it out")
+        raise UserError("ensemble needs tables or texts, and these data are images: leave it out")
     return names
 
 
 def _without_ensemble(names: Sequence[str]) -> list[str]:
     arms = [name for name in names if name != ENSEMBLE]
     if not arms:
-        raise UserError("an ensemble is made of other methods: name them beside it, such as linear trees")
+        raise UserError("an ensemble combines other methods: name them too, such as linear trees")
     return arms
 
 
 def _arms(folder: Path, seed: int) -> list[Path]:
-    """The folders of a seed's complete runs, which its ensemble is made of."""
+    """The folders of the complete runs that the ensemble of a seed combines."""
     return [run.folder for run in complete_runs(folder) if run.config["seed"] == seed]
 
 
 def _baseline(asked: Sequence[Run]) -> str | None:
-    """The baseline among the methods that were asked for, whatever else the study holds."""
+    """The baseline among the requested runs; None if there are none."""
     from tailmask.comparison import arrange
 
     return arrange(asked).baseline if asked else None
 
 
 def _others(folder: Path, asked: Sequence[Run], listener: Listener | None) -> list[Run]:
-    """The study's other runs that can be compared with those asked for; the listener hears of all others."""
+    """The study's other runs that can be compared with the requested ones. Notes name them and the rest."""
     if not asked:
         return []
     belonging, rest = other_runs(folder, asked)
     if listener is not None and belonging:
         labels = listing(f"{run.config['name']} (seed {run.config['seed']})" for run in belonging)
-        listener.note(None, f"{_of_study(belonging)} in the folder and compared as well: {labels}")
+        listener.note(None, f"{_of_study(belonging)} in the folder and compared too: {labels}")
     if listener is not None and rest:
         names = listing(run.folder.name for run in rest)
         listener.note(None, f"{_of_study(rest)} damaged, renamed or not comparable, and left out: {names}")
@@ -373,7 +372,7 @@ def _write(study: Study, setting: ResolvedSetting, *, command: str | None) -> No
     }
     write_json(study.folder / "comparison.json", result)
     write_text(study.folder / "comparison.md", render_markdown(result))
-    # Last: no drawing costs numbers. Whoever gets the page learns the folder's name, and not where it is.
+    # The page comes last: a failing figure must not lose the numbers. It names the folder, not its path.
     command = f"tailmask predict {shlex.quote(study.folder.resolve().name)} new.csv"
     write_report(
         study.runs,

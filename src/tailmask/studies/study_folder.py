@@ -1,4 +1,4 @@
-"""The folder of a comparison: begun once, gone on with by the same study, refused to any other."""
+"""The folder of a comparison. It belongs to one study; that study can be resumed."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ __all__ = ["begin_study", "check_study"]
 
 
 def check_study(folder: Path, setting: Setting) -> Setting:
-    """Raise a `UserError` unless the folder is new, empty, or of a study with the same setting.
+    """Raise a `UserError` unless the folder is new, empty, or holds a study with the same setting.
 
-    Returns the setting, with the study's own precision where that is left open. Methods and seeds are not
-    part of what a study is: more of them may be added to it.
+    Returns the setting, with the study's precision if the request leaves it open. Methods and seeds may
+    differ: a study can get more of them later.
     """
     if not (folder / "study.json").is_file():
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder} is a file: choose another folder with --out")
         if folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
-            raise UserError(f"{folder} holds files that are not of a study: choose another with --out")
+            raise UserError(f"{folder} holds files but no study: choose another folder with --out")
         return setting
     there = _read_setting(folder / "study.json")
     setting = setting.keep_precision(there.get("precision", "32"))
     asked = setting.identity()
-    if asked["epochs"] is None:  # the recipe's own number is known with the data: `begin_study` compares it
+    if asked["epochs"] is None:  # the recipe's number depends on the data: `begin_study` compares it
         del there["epochs"], asked["epochs"]
     _refuse_differences(folder, there, asked)
     return setting
 
 
 def begin_study(folder: Path, setting: ResolvedSetting, facts: DataFacts) -> None:
-    """Write what the study is, or check that it is still the same: its number of epochs and its data."""
+    """Write `study.json`, or check that the study there has the same setting, epochs and data."""
     identity = setting.asked.identity() | {"epochs": setting.recipe.schedule.epochs}
     path = folder / "study.json"
     if path.is_file():

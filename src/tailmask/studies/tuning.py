@@ -1,4 +1,4 @@
-"""λ chosen on the validation split, before the study proper, and with every try on record."""
+"""Choose λ on the validation split before the study; every trial is recorded."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tailmask.studies.worker_pool import Failure
 __all__ = ["RATES", "TUNING_SEED", "Trial", "choose", "earlier_trials", "plan_tuning", "tunable", "with_rate"]
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-# No seed of the study: a lucky start must not choose λ and then count as a result as well.
+# Not a seed of the study: a lucky start must not choose λ and then count as a result too.
 TUNING_SEED = 1_000_000
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One λ that was tried for a method: its macro-F1 on validation, None where the run failed.
+    """One λ that was tried for a method: its macro-F1 on validation, None if the run failed.
 
-    `resolved` is the method in full, with the λ that a budget makes of it.
+    `resolved` is the full method, with λ scaled to the budget.
     """
 
     method: str
@@ -59,12 +59,12 @@ def tunable(methods: list[str]) -> list[str]:
 def plan_tuning(
     setting: ResolvedSetting, methods: list[str], *, folder: Path
 ) -> dict[str, dict[float, PlannedRun]]:
-    """The run to try each λ with, for each of the methods."""
+    """The runs that try each λ, by method and λ."""
     return {method: _tries(setting, method, folder=folder) for method in methods}
 
 
 def _tries(setting: ResolvedSetting, method: str, *, folder: Path) -> dict[float, PlannedRun]:
-    """A run for each λ; where a budget raises a low one to what a higher one is, the higher one's only."""
+    """One run per λ. If the budget makes two of them equal, only the higher one's run."""
     rates = _rates(setting, method)
     runs = plan_runs(setting, [with_rate(method, rate) for rate in rates], [TUNING_SEED], folder=folder)
     distinct = {str(run.config.method): (rate, run) for rate, run in zip(rates, runs, strict=True)}
@@ -72,7 +72,7 @@ def _tries(setting: ResolvedSetting, method: str, *, folder: Path) -> dict[float
 
 
 def _rates(setting: ResolvedSetting, method: str) -> list[float]:
-    """Every λ to try; of the update by prevalence also the one that fits the number of epochs."""
+    """Every λ to try. The update by prevalence adds its own λ for the number of epochs."""
     masking = setting.config(method, TUNING_SEED).method.masking
     if masking is None or masking.get("adapt") != "prevalence":
         return list(RATES)
@@ -80,7 +80,7 @@ def _rates(setting: ResolvedSetting, method: str) -> list[float]:
 
 
 def choose(method: str, runs: dict[float, PlannedRun], failures: list[Failure]) -> tuple[str, list[Trial]]:
-    """The method with the λ of the highest macro-F1 on validation (the lower of equals), and all tries."""
+    """The method with the λ of the highest macro-F1 on validation (the lower of equals), and all trials."""
     scores = {rate: _validation_f1(run) for rate, run in runs.items()}
     best = max((score for score in scores.values() if score is not None), default=None)
     if best is None:
@@ -97,7 +97,7 @@ def choose(method: str, runs: dict[float, PlannedRun], failures: list[Failure]) 
 
 
 def earlier_trials(path: Path, *, besides: list[Trial]) -> list[Trial]:
-    """The tries that a study has on record, but for the methods that were tried again."""
+    """The trials that a study has recorded, except of the methods that were tried again."""
     again = {trial.method for trial in besides}
     try:
         trials = [Trial(**trial) for trial in json.loads(path.read_text(encoding="utf-8"))["trials"]]

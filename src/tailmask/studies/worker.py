@@ -1,8 +1,8 @@
-"""The process that works for a study: JSON lines in, JSON lines out.
+"""The worker process of a study: JSON lines in, JSON lines out.
 
-There are two kinds of tasks. `check` asks whether the runs of a setting can be made, and is answered with
-facts about the data; `train` makes one run. What happens meanwhile is reported as events, `step` and `note`;
-the last event of a task is `done`, `failed` (a sentence that the user can act on) or `broken` (a defect).
+There are two kinds of tasks. `check` tests whether the runs of a setting can be made, and answers with facts
+about the data. `train` makes one run. During a task the worker sends the events `step` and `note`. The last
+event of a task is `done`, `failed` (a sentence that the user can act on) or `broken` (a defect).
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class _Reporter:
         self._step(record["epoch"], record["loss"])
 
     def end(self) -> None:
-        """Nothing to tell: the result comes as the last event."""
+        """Do nothing: the result comes as the last event."""
 
     def _step(self, epochs: float, loss: float | None) -> None:
         self.emit({"event": "step", "epochs": epochs, "total": self.total, "loss": loss})
 
 
 class _Tasks:
-    """Does tasks; keeps the data of the last one, since the next one mostly wants the same."""
+    """Does tasks. It keeps the data of the last task, since the next one mostly needs the same."""
 
     def __init__(self) -> None:
         self.loaded: tuple[str, DataOptions] | None = None
@@ -114,9 +114,9 @@ def _explained(error: Exception) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do what the lines on standard input ask for, until they end."""
+    """Do the tasks on standard input until it ends."""
     events = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print is no event
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # prints of libraries are not events
 
     def emit(event: dict[str, Any]) -> None:
         events.write(json.dumps(event) + "\n")
@@ -133,7 +133,7 @@ def main() -> None:
             answer = tasks.do(json.loads(line), emit)
         except KeyboardInterrupt:
             return
-        except BrokenPipeError:  # the study is gone
+        except BrokenPipeError:  # the study has ended
             os._exit(1)
         except Exception as error:
             emit(_explained(error))

@@ -1,4 +1,4 @@
-"""Worker processes that check and make the runs of a study, some at a time, sharing the cores."""
+"""Worker processes that check and make the runs of a study in parallel and share the cores."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ from tailmask.training.with_lightning.devices import num_cores
 
 __all__ = ["Failure", "Listener", "Pool", "choose_jobs", "num_missing", "raise_failures"]
 
-# Each worker holds a copy of torch and of the data: beyond this many, memory is the user's to judge.
+# Each worker holds a copy of torch and of the data: more than this must be asked for with --jobs.
 MOST_JOBS = 8
 SECONDS_TO_STOP = 10.0
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that could not be made, and a sentence that says why."""
+    """A run that failed, and a sentence that says why."""
 
     run: PlannedRun
     sentence: str
 
 
 def raise_failures(failures: Sequence[Failure]) -> None:
-    """Say which runs have failed, as an error, where any has."""
+    """Raise a `UserError` that names the failed runs, if there are any."""
     if failures:
         reasons = listing((f"{failure.run.label}: {failure.sentence}" for failure in failures), limit=3)
         number = f"{len(failures)} run{'s' if len(failures) > 1 else ''}"
-        raise UserError(f"{number} failed, and the result is without: {reasons}")
+        raise UserError(f"the result has only the other runs, because {number} failed: {reasons}")
 
 
 class Listener(Protocol):
-    """Hears how a study goes on; all calls come from the calling thread."""
+    """Receives the progress of a study; all calls come from the calling thread."""
 
     def prepare(self) -> None:
-        """The data are about to be loaded and everything to be checked."""
+        """The study begins to load the data and to check everything."""
 
     def begin(self, runs: Sequence[PlannedRun], *, complete: int) -> None:
-        """The runs are about to be made, `complete` of which are there already."""
+        """The study begins to make the runs; `complete` of them are already complete."""
 
     def step(self, run: PlannedRun, *, epochs: float, total: int, loss: float | None) -> None:
-        """A run has come to `epochs` of `total` epochs."""
+        """A run has finished `epochs` of `total` epochs."""
 
     def note(self, run: PlannedRun | None, text: str) -> None:
-        """Something worth knowing about a run, or about the data."""
+        """A note about a run, or about the data if `run` is None."""
 
     def finished(self, run: PlannedRun, *, sentence: str | None) -> None:
         """A run is complete, or has failed for the reason in `sentence`."""
@@ -64,28 +64,27 @@ class Listener(Protocol):
         """All runs are made, or the study was interrupted."""
 
     def analysed(self, done: int, total: int) -> None:
-        """Of the finished runs so many have been read and compared."""
+        """`done` of `total` finished runs have been read and compared."""
 
 
 def choose_jobs(asked: int | None, *, num_runs: int) -> int:
-    """How many runs to make at a time: as many as asked for, else one a GPU or core, at most 8."""
+    """The number of runs at a time: as asked for, else one per GPU, else one per core, at most 8."""
     if asked is not None and asked < 1:
         raise UserError(f"--jobs must be 1 or more, got {asked}")
     return min(asked or min(num_gpus() or num_cores(), MOST_JOBS), num_runs)
 
 
 def num_missing(runs: Iterable[PlannedRun]) -> int:
-    """How many of the runs are not complete."""
+    """The number of runs that are not complete."""
     return sum(not Run(run.folder).is_complete for run in runs)
 
 
 class Pool:
     """Worker processes, started with the first task and kept until the `with` block ends.
 
-    There are `jobs` of them, fewer where just `num_runs` runs are to be made. The cores are shared out
-    evenly: a run's number of threads depends on `jobs` alone, not on how many runs are left, so that a study
-    that is interrupted and gone on with gives the same numbers. An exception, an interrupt too, stops the
-    workers and leaves runs that can be gone on with.
+    There are `jobs` of them, but not more than `num_runs`. They share the cores evenly. A run's number of
+    threads depends on `jobs` alone, not on how many runs are left: a resumed study gives the same numbers. An
+    exception or an interrupt stops the workers and leaves runs that can be resumed.
     """
 
     def __init__(self, jobs: int, *, num_runs: int | None = None) -> None:
@@ -94,7 +93,7 @@ class Pool:
         self._events: Events = queue.Queue()
         self._workers: list[Worker] = []
         self._logs = Path(tempfile.mkdtemp(prefix="tailmask-"))
-        self._notes: list[str] = []  # about the data, heard before there was a listener
+        self._notes: list[str] = []  # about the data, received before there was a listener
         self._has_broken = False
 
     def __enter__(self) -> Pool:
@@ -110,11 +109,11 @@ class Pool:
             shutil.rmtree(self._logs, ignore_errors=True)
 
     def facts(self, settings: Iterable[Setting]) -> dict[Setting, DataFacts]:
-        """Facts about the data of the settings; data that cannot be loaded are a `DataError`."""
+        """Facts about the data of the settings; raises a `DataError` if data cannot be loaded."""
         return self._check({setting: [] for setting in settings})
 
     def check(self, runs: Sequence[PlannedRun]) -> dict[Setting, DataFacts]:
-        """Load the data, fit every method to them, look into every folder; raises what cannot work."""
+        """Load the data, build every method and check every folder; raises an error if a run cannot work."""
         by_setting: dict[Setting, list[PlannedRun]] = {}
         for run in runs:
             by_setting.setdefault(run.setting.asked, []).append(run)
@@ -144,9 +143,9 @@ class Pool:
         *,
         arms: Mapping[PlannedRun, Sequence[Path]] | None = None,
     ) -> list[Failure]:
-        """Make the runs that are not complete; one that fails does not keep the others from being made.
+        """Make the incomplete runs and return the failures. A run that fails does not stop the others.
 
-        A run in `arms` is an ensemble of the runs in these folders. It is made anew if they have changed.
+        A run in `arms` is an ensemble of the runs in these folders. It is made again if they have changed.
         """
         arms = arms or {}
         waiting = [run for run in runs if run in arms or not Run(run.folder).is_complete]
@@ -228,5 +227,5 @@ class Pool:
             return event
         self._has_broken = True
         if event is None:
-            return {"event": "broken", "text": f"{worker.epitaph()}; the same command goes on with it"}
+            return {"event": "broken", "text": f"{worker.epitaph()}; the same command resumes it"}
         return event | {"text": f"{event['text']} (a defect of tailmask; {worker.log} has the details)"}

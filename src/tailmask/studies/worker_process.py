@@ -1,4 +1,4 @@
-"""One worker process of a study, seen from the study: tasks to it, events from it, and its end."""
+"""The study's side of one worker process: it sends tasks, receives events, and ends the process."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Events: TypeAlias = "queue.Queue[tuple[Worker, dict[str, Any] | None]]"
 
 
 class Worker:
-    """A worker process; what it says is put into `events`, as is None when it has ended.
+    """A worker process. Its messages go into `events`, and None when it has ended.
 
-    `task` is the number of the task that it is at, None where it is idle.
+    `task` is the number of its current task, None if it is idle.
     """
 
     def __init__(self, number: int, events: Events, *, threads: int, log: Path) -> None:
@@ -40,18 +40,18 @@ class Worker:
                 text=True,
                 encoding="utf-8",
                 env=_environment(number, threads),
-                start_new_session=True,  # the terminal's Ctrl-C is for the study, which passes it on
+                start_new_session=True,  # only the study gets the terminal's Ctrl-C, and passes it on
             )
         threading.Thread(target=self._listen, args=(events,), daemon=True).start()
 
     def give(self, number: int, task: dict[str, Any]) -> None:
-        """Hand a task over."""
+        """Send a task to the process."""
         self.task = number
-        with contextlib.suppress(BrokenPipeError):  # that it has ended is heard as an event
+        with contextlib.suppress(BrokenPipeError):  # an event reports that the process has ended
             print(json.dumps(task), file=_pipe(self.process.stdin), flush=True)
 
     def stop(self) -> None:
-        """Ask the process to stop; an idle one is ended at once."""
+        """Ask the process to stop; an idle one is killed."""
         if self.task is None:
             self.process.kill()
         elif self.process.poll() is None:
@@ -66,10 +66,10 @@ class Worker:
             self.process.wait()
 
     def epitaph(self) -> str:
-        """How the process has ended."""
+        """A phrase that says how the process ended."""
         status = self.process.wait()
         if status == -9:
-            return "its process was killed, mostly for want of memory, so try fewer --jobs"
+            return "its process was killed, probably because memory ran out, so try fewer --jobs"
         cause = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
         return f"its process ended {cause}, see {self.log}"
 
@@ -81,7 +81,7 @@ class Worker:
 
 
 def num_gpus() -> int:
-    """NVIDIA GPUs that are to be used; asked of the driver's files, since importing torch takes seconds."""
+    """The number of visible NVIDIA GPUs, from the driver's files: importing torch would take seconds."""
     return len(_gpus())
 
 
@@ -96,7 +96,7 @@ def _environment(number: int, threads: int) -> dict[str, str]:
     environment = os.environ | {
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
-        # A network of the user's own must be found wherever this process finds it.
+        # The worker must find the user's own network modules in the same places as this process.
         "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
     }
     if gpus := _gpus():

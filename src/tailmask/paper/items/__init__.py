@@ -1,4 +1,4 @@
-"""Every table and figure of the paper by its own numbering, and the discussion's figures."""
+"""Every table and figure of the paper by its number, and the figures of the discussion."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OWN_IMBALANCE = (*_BY_IMBALANCE, "table5", "table6")
 
 
 def build_item(name: str, request: Request) -> PaperItem:
-    """The item of a name, for a request.
+    """The table or figure with this name, for a request.
 
     >>> build_item("table1", Request()).title
     'Table 1: methods on MultiMNIST'
@@ -48,9 +48,9 @@ def build_item(name: str, request: Request) -> PaperItem:
     if name not in ITEMS:
         raise UserError(f"the paper has no {name!r}: {nearest(name, ITEMS)}")
     if request.methods and name not in _BY_METHOD:
-        raise UserError(f"{name} has methods of its own: leave --methods out")
+        raise UserError(f"{name} has fixed methods: leave --methods out")
     if request.imbalances and (name not in _BY_IMBALANCE or request.data is not None):
         raise UserError(f"--imbalance is for {listing(_BY_IMBALANCE)} on the paper's data: leave it out")
     if name in _OWN_IMBALANCE and request.data is None and request.options.rho != DataOptions().rho:
-        raise UserError(f"{name} has imbalances of its own: choose from them with --imbalance, not --rho")
+        raise UserError(f"{name} has fixed imbalances: choose some of them with --imbalance, not --rho")
     return ITEMS[name](request)

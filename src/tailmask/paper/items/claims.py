@@ -1,4 +1,4 @@
-"""What the paper says of its figures in numbers, beside the same measured."""
+"""The paper's numeric statements about its figures, beside the measured values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def statements(name: str, scores: Sequence[Scores], *, on_paper_data: bool) -> T
         ResultRow(label, (ResultCell(paper[key] if on_paper_data else None, value),))
         for key, (label, value) in found.items()
     ]
-    return Table("What the paper says of the figure", "Statement", ("Value",), tuple(rows))
+    return Table("The paper's statements about the figure", "Statement", ("Value",), tuple(rows))
 
 
 def _figure4(scores: Scores) -> dict[str, tuple[str, float | None]]:
@@ -30,7 +30,7 @@ def _figure4(scores: Scores) -> dict[str, tuple[str, float | None]]:
     names = ", ".join(scores.classes[c] for c in difficult) or "none"
     return {
         "improved_rarest": (
-            f"Of the {size} rarest classes, those that gain",
+            f"Number of the {size} rarest classes that gain",
             float(sum(gain > 0 for gain in gains[number - size :])),
         ),
         "difficult_gain": (

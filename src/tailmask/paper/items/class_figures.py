@@ -25,7 +25,7 @@ _TITLES = {"f1": "F1", "precision": "Precision", "recall": "Recall"}
 
 @dataclass(frozen=True)
 class Panel:
-    """A measure in a setting."""
+    """One measure in one setting."""
 
     title: str
     setting: ResolvedSetting
@@ -34,7 +34,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class ClassItem:
-    """Class-wise scores in one or several panels; `name` is the figure whose statements stand beside them."""
+    """Scores by class in one or more panels; `name` is the figure whose statements are shown too."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -42,7 +42,7 @@ class ClassItem:
     name: str | None = None
 
     def answer(self, runs: Runs) -> Answer:
-        """A table for each panel that was run, what the paper says of the figure, and the figure."""
+        """A table for each panel that was run, the paper's statements about the figure, and the figure."""
         scores = []
         for panel in self.panels:
             bce, plm = (runs.find(Arm(panel.setting, method)) for method in ("bce", "plm"))
@@ -58,7 +58,7 @@ class ClassItem:
 
 
 def accuracy_item(request: Request) -> ClassItem:
-    """Figure 3: accuracy of each class of CIFAR-10-LT, which is its recall, at several imbalances."""
+    """Figure 3: accuracy (recall) of each class of CIFAR-10-LT at several imbalances."""
     title = "Figure 3: accuracy by class"
     if request.data is not None:
         setting, _ = own_setting(request, request.data)

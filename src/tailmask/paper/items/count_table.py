@@ -1,4 +1,4 @@
-"""Table 7: how many samples of each class there are; nothing is trained."""
+"""Table 7: the number of samples per class; nothing is trained."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["CountItem", "count_item"]
 
 @dataclass(frozen=True)
 class CountItem:
-    """Training and test samples of each class, in total, and the imbalance ρ."""
+    """The training and test samples per class and in total, and the imbalance ρ."""
 
     title: str
     setting: ResolvedSetting
     arms: tuple[Arm, ...] = ()
 
     def answer(self, runs: Runs) -> Answer:
-        """The counts of the data as they are loaded."""
+        """The counts of the loaded data."""
         from tailmask.data.class_statistics import summarize
 
         dataset = load_data(self.setting.data, self.setting.options)

@@ -1,4 +1,4 @@
-"""The discussion's figures: precision of the head, recall of the tail, and what is left of the imbalance."""
+"""The discussion's figures: precision of the head, recall of the tail, and the remaining imbalance."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class EndsItem:
 
     @property
     def arms(self) -> list[Arm]:
-        """What is to be trained."""
+        """The arms to train."""
         return [Arm(self.setting, method) for method in ("bce", "plm")]
 
     def answer(self, runs: Runs) -> Answer:
-        """The means over the classes at either end, and PLM's gain beside the paper's."""
+        """The means over the most frequent and the rarest classes, and PLM's gain beside the paper's."""
         bce, plm = map(runs.find, self.arms)
         if not bce or not plm:
             return Answer(())
@@ -62,18 +62,18 @@ class EndsItem:
 
 @dataclass(frozen=True)
 class ImbalanceItem:
-    """The imbalance that training meets: of the data, after undersampling, and of what PLM keeps."""
+    """The imbalance in training: of the data, after undersampling, and of the labels that PLM keeps."""
 
     title: str
     setting: ResolvedSetting
 
     @property
     def arms(self) -> list[Arm]:
-        """What is to be trained; undersampling needs no training to be counted."""
+        """The arms to train; undersampling is counted without training."""
         return [Arm(self.setting, "plm")]
 
     def answer(self, runs: Runs) -> Answer:
-        """ρ of the positives, and the spread of the ratios, for each way."""
+        """ρ of the positives and the spread of the ratios: of the data, undersampling and PLM."""
         from tailmask.methods import build_objective
 
         train = load_data(self.setting.data, self.setting.options).train
@@ -98,10 +98,10 @@ class ImbalanceItem:
             kept.append(_imbalance(of_positives, of_negatives))
         rows.append(ResultRow("plm, last epoch", _cells(kept)))
         columns = ("ρ: most over fewest positives", "Largest over smallest ratio")
-        table = Table("Imbalance that training meets", "Training on", columns, tuple(rows), digits=1)
+        table = Table("Imbalance in training", "Training on", columns, tuple(rows), digits=1)
         note = (
-            f"Undersampling is counted over the draws of {NUM_DRAWS} epochs, plm by the labels that it keeps "
-            "in its last epoch."
+            f"Undersampling is counted over the draws of {NUM_DRAWS} epochs, plm over the labels that it "
+            "keeps in its last epoch."
         )
         return Answer((table,), _draw(table, columns, logarithmic=True), notes=(note,))
 
@@ -114,13 +114,13 @@ def ends_item(request: Request) -> EndsItem:
 
 
 def imbalance_item(request: Request) -> ImbalanceItem:
-    """The imbalance that is left on MultiMNIST, or on other data."""
+    """The remaining imbalance on MultiMNIST, or on other data."""
     data = request.data or "multimnist"
-    return ImbalanceItem(f"Discussion: what is left of the imbalance of {data}", request.setting(data))
+    return ImbalanceItem(f"Discussion: remaining imbalance of {data}", request.setting(data))
 
 
 def _draw(table: Table, columns: Sequence[str], *, logarithmic: bool = False) -> Figure:
-    """The first columns of a table as bars, a group for each row."""
+    """The first columns of a table as bars, one group per row."""
     from tailmask.report.charts import grouped_bars
 
     groups = {
@@ -133,7 +133,7 @@ def _draw(table: Table, columns: Sequence[str], *, logarithmic: bool = False) ->
 
 
 def _over_classes(values: tuple[tuple[float, ...], ...]) -> list[float]:
-    """Mean over the classes, one value a run."""
+    """The mean over the classes, one value per run."""
     return [sum(of_run) / len(of_run) for of_run in zip(*values, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Figures 1 and 7: distributions of a network's outputs, by class, where it is present and where not."""
+"""Figures 1 and 7: distributions of a network's outputs for each class, by positives and negatives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEN_EPOCHS = ("schedule.epochs=10", "schedule.milestones=[]", "schedule.factors=
 
 @dataclass(frozen=True)
 class DistributionItem:
-    """Distributions over ten bins of the outputs for the most frequent and the rarest classes."""
+    """Distributions of the outputs over ten bins, for the most frequent and the rarest classes."""
 
     title: str
     setting: ResolvedSetting
@@ -34,7 +34,7 @@ class DistributionItem:
 
     @property
     def arms(self) -> list[Arm]:
-        """What is to be trained."""
+        """The arms to train."""
         return [Arm(self.setting, method) for method in self.methods]
 
     def answer(self, runs: Runs) -> Answer:
@@ -72,8 +72,8 @@ class DistributionItem:
 
 _SPLITS = {"train": "training", "test": "test"}
 _NOTES = {
-    "test": "The paper does not say which set its figure is of; this is the test set, lowest seed.",
-    "train": "Of the network after the first ten epochs of its schedule (scaled to the budget), lowest seed.",
+    "test": "The paper does not say which set its figure shows; this is the test set, lowest seed.",
+    "train": "The network after the first ten epochs of its schedule (scaled to the budget), lowest seed.",
 }
 
 
@@ -96,7 +96,7 @@ def training_item(request: Request) -> DistributionItem:
 
 
 def bin_names(number: int) -> tuple[str, ...]:
-    """What the bins of outputs between 0 and 1 are called.
+    """The names of the bins of outputs between 0 and 1.
 
     >>> bin_names(2)
     ('0–0.5', '0.5–1')
@@ -105,7 +105,7 @@ def bin_names(number: int) -> tuple[str, ...]:
 
 
 def shares(counts: Tensor) -> Tensor:
-    """Histograms (2, C, bins) as distributions; those of a label that never occurs are all zero."""
+    """Histograms (2, C, bins) as distributions; all zero for a label that never occurs."""
     return counts / counts.sum(dim=-1, keepdim=True).clamp(min=1)
 
 
@@ -130,7 +130,7 @@ def _counts(run: Run, setting: ResolvedSetting, split: Literal["train", "test"])
 
 
 def _ends(order: list[int], number: int) -> list[int]:
-    """So many classes from either end of the order.
+    """The first and the last `number` classes of the order.
 
     >>> _ends([4, 3, 2, 1, 0], 1)
     [4, 0]

@@ -1,4 +1,4 @@
-"""Tables 1 to 6: methods down, settings and measures across, the paper's numbers beside the measured ones."""
+"""Tables 1 to 6: methods as rows, settings and measures as columns, the paper's numbers beside ours."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _QUOTED = "The paper quotes its rows bce+cb and ldam+drw from Cui et al. (2019) 
 
 @dataclass(frozen=True)
 class Group:
-    """Columns that share a setting, one for each measure."""
+    """Columns that share a setting, one per measure."""
 
     title: str
     setting: ResolvedSetting
     metrics: tuple[str, ...]
 
     def arm(self, method: str) -> Arm:
-        """What fills a method's cells."""
+        """The arm whose runs fill a method's cells."""
         beta = _CIFAR100_BETA.get(self.setting.options.rho)
         if method == "bce+cb" and self.setting.data == "cifar100-lt" and beta is not None:
             method = f"bce+cb:beta={beta}"
@@ -57,12 +57,12 @@ class TableItem:
     title: str
     label: str
     groups: tuple[Group, ...]
-    rows: PaperRows  # by method; an empty list where the paper has none
+    rows: PaperRows  # by method; an empty list if the paper has no such row
     arms: list[Arm]
     notes: tuple[str, ...] = ()
 
     def answer(self, runs: Runs) -> Answer:
-        """The table with what was run so far."""
+        """The table from the runs that exist so far."""
         columns = [
             ", ".join(filter(None, (group.title, _heading(metric))))
             for group in self.groups
@@ -90,7 +90,7 @@ class TableItem:
         return Answer((table,), notes=(*notes, *self._drift(methods)))
 
     def _drift(self, methods: Iterable[str]) -> list[str]:
-        """Say where a budget has changed λ, since a table by λ would mislead otherwise."""
+        """A note on each λ that the budget has changed: without it a table by λ would mislead."""
         changed: dict[str, None] = {}
         for method in methods:
             asked = parse(method).masking
@@ -103,7 +103,7 @@ class TableItem:
                 changed[f"λ = {asked.get('rate'):g} is {resolved.get('rate'):g} here"] = None
         if not changed:
             return []
-        return [f"So that λ times the number of epochs stays, {listing(changed)}."]
+        return [f"λ is scaled with the number of epochs: {listing(changed)}."]
 
 
 def table_item(request: Request, *, name: str) -> TableItem:
@@ -130,16 +130,16 @@ def table_item(request: Request, *, name: str) -> TableItem:
 
 
 def percentages(measures: Sequence[Mapping[str, float | None]], metric: str) -> list[float]:
-    """One of the measures of each run, in percent, where it is defined."""
+    """The values of one measure in percent, one per run; undefined values are left out."""
     values = [each.get(metric) for each in measures]
     return [100 * value for value in values if value is not None]
 
 
 def chosen_imbalances(request: Request, imbalances: Sequence[float]) -> list[float]:
-    """The imbalances ρ that the request asks for, all where it names none."""
+    """The imbalances ρ that the request names; all if it names none."""
     for rho in request.imbalances:
         if rho not in imbalances:
-            raise UserError(f"there is no ρ = {rho:g} in it: choose from {listing(imbalances)}")
+            raise UserError(f"the result has no ρ = {rho:g}: choose from {listing(imbalances)}")
     return [float(rho) for rho in request.imbalances or imbalances]
 
 
@@ -162,7 +162,7 @@ def _chosen_groups(request: Request, groups: Sequence[Group]) -> list[Group]:
 
 
 def _own_methods(name: str, setting: ResolvedSetting, *, single_label: bool) -> list[str]:
-    """The methods of the paper's table that fit the data, in table 5 with λ of the data's own recipe."""
+    """The methods of the paper's table that fit the data; table 5 adds λ of the data's recipe."""
     methods = [method for method in paper_rows(name) if single_label or not method.startswith("ldam")]
     rate = setting.recipe.method.get("plm", {}).get("rate")
     own = None if rate is None else str(parse(f"plm:rate={rate}"))
@@ -177,7 +177,7 @@ def _rate(method: str) -> float:
 
 
 def _heading(metric: str) -> str:
-    """A measure in few words.
+    """A short heading for a measure.
 
     >>> _heading("recall_rarest_3"), _heading("exact_match"), _heading("error_balanced")
     ('Recall K=3', 'Exact match', 'Error')
@@ -190,7 +190,7 @@ def _heading(metric: str) -> str:
 
 
 def _row_label(method: str, label: str) -> str:
-    """What a row is called: in tables 5 and 6 by the option that they are about."""
+    """The label of a row. In tables 5 and 6 it is the value of the option that they vary."""
     masking = parse(method).masking
     if label == "λ" and method in ("bce", f"plm:rate={_rate(method):g}"):
         return f"{_rate(method):g}" + (" (bce)" if masking is None else "")

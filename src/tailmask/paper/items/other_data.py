@@ -1,4 +1,4 @@
-"""Targets on other data than the paper's: their setting, and the measures that stand for the paper's."""
+"""Tables and figures on other data than the paper's: the setting, and the measures instead of the paper's."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["own_metrics", "own_setting"]
 
 
 def own_setting(request: Request, data: str) -> tuple[ResolvedSetting, DataFacts]:
-    """The setting of a request's own data, with measures over the rarest classes, and facts about them."""
+    """The setting of a request's own data, and facts about these data."""
     facts = request.facts(data)
     return request.setting(data, facts=facts), facts
 
 
 def own_metrics(setting: ResolvedSetting, facts: DataFacts) -> tuple[str, ...]:
-    """The measures of the paper's tables: of tables 3 and 4 where samples have one label, else of table 1."""
+    """The measures of tables 3 and 4 if every sample has exactly one label, else those of table 1."""
     sizes = setting.recipe.evaluation.rarest
     if facts.single_label:
         return ("error_balanced", *(f"error_rarest_{size}" for size in sizes))

@@ -14,18 +14,18 @@ __all__ = ["RatioItem", "ratio_item"]
 
 @dataclass(frozen=True)
 class RatioItem:
-    """The ratio of each class at the first and the last epoch, and its course between them."""
+    """The ratio of each class in the first and the last epoch, and its curve between them."""
 
     title: str
     setting: ResolvedSetting
 
     @property
     def arms(self) -> list[Arm]:
-        """What is to be trained."""
+        """The arms to train."""
         return [Arm(self.setting, "plm")]
 
     def answer(self, runs: Runs) -> Answer:
-        """A table of all classes and the courses of their ratios, both means over the seeds."""
+        """A table of all classes and the curves of their ratios, both as means over the seeds."""
         from tailmask.comparison.chosen_classes import by_frequency
         from tailmask.report.charts import ratio_trajectories
         from tailmask.report.run_curves import ratios

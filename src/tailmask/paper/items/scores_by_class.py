@@ -13,7 +13,7 @@ __all__ = ["Scores", "class_scores"]
 
 @dataclass(frozen=True)
 class Scores:
-    """A measure by class: one value for each run of BCE and of PLM."""
+    """A measure by class, with one value per run of BCE and of PLM."""
 
     title: str
     classes: tuple[str, ...]
@@ -22,7 +22,7 @@ class Scores:
     plm: tuple[tuple[float, ...], ...]
 
     def means(self) -> list[tuple[float, float]]:
-        """Mean of BCE and of PLM, class by class."""
+        """The means of BCE and of PLM for each class."""
         return [
             (sum(bce) / len(bce), sum(plm) / len(plm)) for bce, plm in zip(self.bce, self.plm, strict=True)
         ]
@@ -33,13 +33,13 @@ class Scores:
         return [value / 100 for value in before], [value / 100 for value in after]
 
     def difficult(self) -> list[int]:
-        """Classes with many samples and yet an F1 below 20 % with BCE."""
+        """The classes with many samples but an F1 below 20 % with BCE."""
         from tailmask.comparison.chosen_classes import difficult_classes
 
         return difficult_classes(self.shares()[0], self.counts)
 
     def table(self) -> Table:
-        """The scores with what each class gains."""
+        """A table of the scores and of each class's gain."""
         columns = zip(self.classes, self.counts, self.bce, self.plm, self.means(), strict=True)
         rows = [
             ResultRow(f"{name} ({count})", (measured(bce), measured(plm), ResultCell(mean=after - before)))

@@ -14,14 +14,14 @@ __all__ = ["ToyItem", "toy_item"]
 
 @dataclass(frozen=True)
 class ToyItem:
-    """The sets S⁺, Ŝ⁺, S⁻ and Ŝ⁻ of ten samples, binned."""
+    """Histograms of the sets S⁺, Ŝ⁺, S⁻ and Ŝ⁻ of ten samples."""
 
     title: str
     normalized: bool
     arms: tuple[Arm, ...] = ()
 
     def answer(self, runs: Runs) -> Answer:
-        """What `tailmask.functional.histogram` makes of the example."""
+        """The example's histograms by `tailmask.functional.histogram`."""
         import torch
 
         from tailmask.functional import histogram

@@ -1,4 +1,4 @@
-"""Figures as matplotlib objects, one function each; `to_svg` makes them part of a page."""
+"""Figures as matplotlib objects, one function each; `to_svg` turns them into inline SVG."""
 
 from __future__ import annotations
 

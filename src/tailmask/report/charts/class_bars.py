@@ -1,4 +1,4 @@
-"""Measures of each class, ordered by how frequent it is in training."""
+"""Measures by class, ordered by frequency in training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["by_class", "class_curves"]
 
-# Up to this many classes each has its name below it, and up to this many it is written straight.
+# Limits for names below the axis: each class has one up to the first, horizontal up to the second.
 MOST_NAMES, MOST_STRAIGHT = 100, 12
 
 
@@ -32,9 +32,9 @@ def by_class(
     marked: Sequence[int] = (),
     mark_label: str = "difficult",
 ) -> Figure:
-    """Bars for a method and points for the baseline, a panel for each measure (the paper's figures 4 and 8).
+    """Bars for a method and points for the baseline, one panel per measure (the paper's figures 4 and 8).
 
-    Both have values (C,) by the measure's name, shares from 0 to 1. Classes stand from the most to the least
+    Both have values (C,) from 0 to 1 by the measure's name. Classes are ordered from the most to the least
     frequent; the `marked` ones have a triangle and a bold name.
 
     >>> figure = by_class({"F1": [0.6, 0.3]}, {"F1": [0.5, 0.1]}, classes=["a", "b"], train_positives=[1, 9])
@@ -82,9 +82,9 @@ def class_curves(
     train_positives: Sequence[int],
     label: str = "accuracy, %",
 ) -> Figure:
-    """A measure of each class for several methods, a panel for each setting (the paper's figure 3).
+    """Curves of a measure by class for several methods, one panel per setting (the paper's figure 3).
 
-    `panels` has values (C,) by method by the setting's name, such as "ρ = 100".
+    `panels[setting][method]` has values (C,); a setting's name is such as "ρ = 100".
 
     >>> panels = {"ρ = 100": {"bce": [0.9, 0.4], "plm": [0.9, 0.6]}}
     >>> len(class_curves(panels, classes=["a", "b"], train_positives=[9, 1]).axes[0].lines)
@@ -105,7 +105,7 @@ def class_curves(
 
 
 def _draw_bars(axes: Axes, heights: np.ndarray, *, label: str) -> None:
-    """All bars as one shape, which keeps a page of hundreds of classes small."""
+    """Draw all bars as one shape: a page with hundreds of classes stays small."""
     paths = require("matplotlib.path", extra="cli")
     patches = require("matplotlib.patches", extra="cli")
     width = 0.76 if len(heights) <= 150 else 0.9
@@ -119,7 +119,7 @@ def _draw_bars(axes: Axes, heights: np.ndarray, *, label: str) -> None:
 
 
 def _name_classes(axes: Axes, names: Sequence[str], counts: Sequence[int]) -> None:
-    """Names below the axis where there is room for them, else places in the order and training counts."""
+    """Write names below the axis if there is room, else ranks and training counts."""
     number = len(names)
     if number <= MOST_NAMES:
         straight = number <= MOST_STRAIGHT and max(map(len, names)) <= 8

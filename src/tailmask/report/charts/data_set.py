@@ -1,4 +1,4 @@
-"""Pictures of a data set: how frequent its classes are, and which of them go together."""
+"""Figures of a data set: frequencies and co-occurrence of its classes."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tailmask.data.dataset import Dataset
 
 __all__ = ["draw_co_occurrence", "draw_frequencies", "draw_pictures"]
 
-# Up to this many classes each has its name beside it; above, only some have.
+# Up to this many classes, each has its name beside it; with more, only some have.
 MOST_NAMES = 100
-# A heat map of more classes than this shows the most frequent of them.
+# A heat map shows at most this many classes, the most frequent ones.
 MOST_CELLS = 1000
 
-# Apart for colour-blind eyes, and the points dark enough to be seen on the bars.
+# Distinct for colour-blind readers; the points are dark enough to be seen on the bars.
 _COLOURS = {"train": "#a6cee3", "validation": "#005f56", "test": "#b8390e"}
 _STYLE = {"svg.fonttype": "none", "svg.hashsalt": "tailmask", "font.size": 9}
 
 
 def draw_pictures(dataset: Dataset, statistics: Mapping[str, Statistics], folder: Path) -> list[Path]:
-    """Draw both pictures into a folder, as SVG, and return where they are."""
+    """Write both figures into a folder as SVG, and return their paths."""
     matplotlib = require("matplotlib", extra="cli")
     paths = []
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*[Gg]lyph")  # whoever shows the SVG has the font or not
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph")  # the viewer's fonts show the SVG, not ours
         figures = {
             "class-frequencies.svg": draw_frequencies(statistics),
             "co-occurrence.svg": draw_co_occurrence(
@@ -47,7 +47,7 @@ def draw_pictures(dataset: Dataset, statistics: Mapping[str, Statistics], folder
 
 
 def draw_frequencies(statistics: Mapping[str, Statistics]) -> Any:
-    """Positives of each class in each split, from the most to the least frequent in training."""
+    """A figure of the positives per class and split, from the most to the least frequent in training."""
     train = statistics["train"]
     order = list(train.order)
     figure, axes = _figure(height=max(2.5, 0.16 * min(len(order), MOST_NAMES) + 1), width=7.0)
@@ -75,18 +75,18 @@ def draw_frequencies(statistics: Mapping[str, Statistics]) -> Any:
 
 
 def draw_co_occurrence(train: Statistics, counts: NDArray[np.int64]) -> Any:
-    """How often one class is there when another is, from the most to the least frequent class."""
+    """A heat map: how often one class is present if another is, ordered by frequency."""
     order = [c for c in train.order if train.positives[c]][:MOST_CELLS]
     together = counts[np.ix_(order, order)].astype(float)
     share = together / np.maximum(np.diag(together), 1)[:, None]  # (given, other)
     np.fill_diagonal(share, np.nan)
     side = max(3.5, 0.13 * min(len(order), MOST_NAMES) + 1.5)
     figure, axes = _figure(height=side, width=side + 1)
-    axes.set_facecolor("#dddddd")  # the diagonal, which says nothing
+    axes.set_facecolor("#dddddd")  # the diagonal has no information
     image = axes.imshow(share, cmap="Blues", vmin=0, interpolation="nearest", aspect="equal")
-    axes.set_ylabel("of the samples with this class …")
-    axes.set_xlabel("… this share has this class too")
-    axes.set_title(f"which of {len(order)} classes go together in training", loc="left")
+    axes.set_ylabel("among the samples with this class …")
+    axes.set_xlabel("… this share also has this class")
+    axes.set_title(f"co-occurrence of {len(order)} classes in training", loc="left")
     _name_classes(axes.yaxis, train.classes, order)
     _name_classes(axes.xaxis, train.classes, order, rotation=90)
     figure.colorbar(image, ax=axes, shrink=0.6)
@@ -94,13 +94,13 @@ def draw_co_occurrence(train: Statistics, counts: NDArray[np.int64]) -> Any:
 
 
 def _figure(*, height: float, width: float) -> tuple[Any, Any]:
-    """A figure that no window or other figure knows of."""
+    """An empty figure and its axes, outside of pyplot and its global state."""
     figure = require("matplotlib.figure", extra="cli").Figure(figsize=(width, height))
     return figure, figure.add_subplot()
 
 
 def _name_classes(axis: Any, classes: tuple[str, ...], order: list[int], *, rotation: int = 0) -> None:
-    """Names beside the classes: all of them, or one in several where there are too many to read."""
+    """Write names beside the classes: all of them, or every k-th if there are too many to read."""
     step = -(-len(order) // MOST_NAMES)
     ranks = list(range(0, len(order), step))
     names = [printable(classes[order[rank]]) for rank in ranks]

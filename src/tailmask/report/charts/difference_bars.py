@@ -22,10 +22,10 @@ __all__ = ["differences", "grouped_bars"]
 def differences(
     comparison: Comparison, *, methods: Sequence[str] | None = None, decision: Decision = "default"
 ) -> Figure:
-    """Paired differences to the baseline decided the same way, a line for each leading measure and method.
+    """Paired differences to the baseline with the same decision, one line per main measure and method.
 
-    Filled marks have an interval without zero. Measures that are better when lower are turned round, so that
-    right is always better.
+    Filled marks have an interval without zero. If lower is better for a measure, its sign is reversed: right
+    is always better.
     """
     others = methods or [method.name for method in comparison.methods[1:]]
     names = [
@@ -66,7 +66,7 @@ def differences(
 
 
 def _moves(difference: Difference | None) -> bool:
-    """Whether there is anything to see: a measure that is the same in all resampled test sets is left out."""
+    """True if the difference or its interval is nonzero; other measures are left out."""
     return difference is not None and any((difference.mean, difference.low, difference.high))
 
 
@@ -74,9 +74,9 @@ def _moves(difference: Difference | None) -> bool:
 def grouped_bars(
     groups: Mapping[str, Mapping[str, float]], *, label: str, logarithmic: bool = False
 ) -> Figure:
-    """Bars of several methods side by side, a group for each name: `groups[name][method]`.
+    """Bars of several methods side by side, one group per name: `groups[name][method]`.
 
-    On a logarithmic scale they stand on 1, so that a bar's length is how far a ratio is from balance.
+    On a logarithmic scale bars begin at 1: their length shows how far a ratio is from balance.
 
     >>> figure = grouped_bars({"ρ": {"data": 90.3, "plm": 12.0}}, label="imbalance")
     >>> [float(patch.get_height()) for patch in figure.axes[0].patches]

@@ -1,4 +1,4 @@
-"""Distributions of output probabilities, where a class is present and where it is not."""
+"""Distributions of output probabilities, for samples with and without a class."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def output_distributions(
     chosen: Sequence[int],
     truth: bool = False,
 ) -> Figure:
-    """Outputs for chosen classes, of samples with the class above and without it below (figures 1 and 7).
+    """Outputs of chosen classes: samples with the class above, without it below (figures 1 and 7).
 
-    `counts` has each method's histogram (2, C, bins), as `tailmask.functional.histogram` makes it. With
-    `truth` the first column shows what they should be. Shares are on a square root's scale, or the few
-    wrong outputs among many negatives would not be seen.
+    `counts` has one histogram (2, C, bins) per method, from `tailmask.functional.histogram`. With `truth` the
+    first column shows the ideal outputs. Shares have a square-root scale: otherwise the few wrong outputs
+    among many negatives would be invisible.
 
     >>> counts = {"bce": [[[9, 1]], [[2, 2]]]}
     >>> figure = output_distributions(counts, classes=["cat"], train_positives=[4], chosen=[0])
@@ -65,13 +65,13 @@ def output_distributions(
         axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     for axes in grid[-1]:
         axes.set_xlabel("output ŷ")
-    grid[1, -1].legend(loc="upper right")  # where hardly an output of an absent class lies
+    grid[1, -1].legend(loc="upper right")  # few outputs of absent classes are there
     return figure
 
 
 @styled
 def toy_example(*, normalized: bool = False) -> Figure:
-    """The appendix's toy example: histograms (figure 5), or with `normalized` distributions (figure 6).
+    """The appendix's toy example: histograms (figure 5), or distributions (figure 6) if `normalized`.
 
     >>> [int(patch.get_height()) for patch in toy_example().axes[3].patches]  # predicted, where absent
     [2, 2, 0, 1]

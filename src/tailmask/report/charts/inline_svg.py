@@ -1,4 +1,4 @@
-"""Figures as SVG elements of a page."""
+"""Figures as inline SVG elements of a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["to_svg"]
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
-# The page has its own colours, and others when it is dark.
+# The page defines the colours, with a light and a dark theme.
 _VARIABLES = {TEXT: "currentColor", MUTED: "var(--muted)", GRID: "var(--grid)", "#ffffff": "var(--card)"} | {
     colour: f"var(--series-{index})" for index, colour in enumerate(SERIES)
 }
@@ -26,7 +26,7 @@ _MORE_THAN_TWO_DECIMALS = re.compile(r"(\d\.\d\d)\d+")
 
 
 def to_svg(figure: Figure, *, label: str, prefix: str) -> str:
-    """The figure as an inline SVG element: the same bytes each time, text as text, colours of the page.
+    """The figure as an inline SVG element: deterministic, with text as text and the page's colours.
 
     Screen readers read the `label`; the `prefix` makes ids unique in the page.
     """
@@ -60,7 +60,7 @@ def _draw(figure: Figure) -> ElementTree.Element:
 
 
 def _in_page(name: str, value: str, prefix: str) -> str:
-    """The value of an attribute, with the page's colours and fonts, short numbers, and ids of the figure."""
+    """The value of an attribute with the page's colours and fonts, short numbers, and unique ids."""
     if name == "id":
         return f"{prefix}-{value}"
     if name == _HREF or value.startswith("url(#"):

@@ -1,4 +1,4 @@
-"""Curves of chosen classes from stored outputs: precision by recall, and calibration."""
+"""Curves of chosen classes: precision by recall, and calibration."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def precision_recall_curves(
     train_positives: Sequence[int],
     points: Mapping[str, ArrayLike] | None = None,
 ) -> Figure:
-    """Precision (K, R) at R even steps of recall, a panel for each of K classes, a line for each method.
+    """Precision (K, R) at R even steps of recall: one panel per class (K), one line per method.
 
-    `points` (K, 2) has the recall and the precision that a method's thresholds give.
+    `points` (K, 2) has recall and precision at a method's thresholds.
 
     >>> figure = precision_recall_curves({"bce": [[1.0, 0.5]]}, classes=["cat"], train_positives=[4])
     >>> figure.axes[0].lines[0].get_ydata().tolist()
@@ -55,9 +55,9 @@ def calibration_curves(
     classes: Sequence[str],
     train_positives: Sequence[int],
 ) -> Figure:
-    """Share of present labels by mean output, for each class a pair of arrays; the diagonal is calibrated.
+    """Share of present labels by mean output, one pair of arrays per class; the diagonal is calibrated.
 
-    Axes are on a square root's scale, or rare classes, whose outputs are small, would be a dot.
+    Axes have a square-root scale: rare classes have small outputs and would be a dot otherwise.
 
     >>> figure = calibration_curves({"bce": [([0.1, 0.6], [0.2, 0.5])]}, classes=["cat"], train_positives=[4])
     >>> figure.axes[0].lines[1].get_ydata().tolist()

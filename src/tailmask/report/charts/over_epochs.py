@@ -1,4 +1,4 @@
-"""What happens over the epochs: ratios, divergences and losses."""
+"""Curves over the epochs: ratios, divergences and losses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_LINES", "divergence_trajectories", "loss_curves", "ratio_trajectories"]
 
-# As many classes have lines of their own; a band stands for the others.
+# At most this many classes have their own lines; with more, a band covers all classes.
 MOST_LINES = 10
 
 
@@ -45,7 +45,7 @@ def ratio_trajectories(
 def divergence_trajectories(
     divergences: ArrayLike, *, classes: Sequence[str], train_positives: Sequence[int]
 ) -> Figure:
-    """Divergences D⁻ and D⁺ of each class over the epochs, (T, 2, C), a panel each where there are any.
+    """Divergences D⁻ and D⁺ of each class over the epochs, (T, 2, C); one panel each if it is defined.
 
     >>> figure = divergence_trajectories([[[1.0], [5.0]]], classes=["a"], train_positives=[20])
     >>> [axes.get_title(loc="left") for axes in figure.axes]
@@ -71,9 +71,9 @@ def loss_curves(
     *,
     measure: str = "F1",
 ) -> Figure:
-    """Training loss over the epochs, and beside it a measure on validation data, shares from 0 to 1.
+    """Training loss over the epochs, and beside it a measure from 0 to 1 on validation data.
 
-    For each method the mean over its seeds, and their range.
+    Each method has the mean and the range over its seeds.
 
     >>> figure = loss_curves({"bce": [[3.0, 1.0], [2.0, 1.0]]}, {"bce": [[0.2, 0.4], [0.4, 0.4]]})
     >>> [axes.lines[0].get_ydata().round(1).tolist() for axes in figure.axes]
@@ -135,7 +135,7 @@ def _head_to_tail(number: int) -> list[Any]:
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, Any]]) -> None:
-    """A label right of each line's last point, moved apart where they would cover each other."""
+    """Write a label right of each line's last point; labels that would overlap are moved apart."""
     height = float(axes.bbox.height) / float(axes.figure.dpi) * 72  # in points, before the layout shrinks it
     room = 11.5 / (0.95 * height)
     axes.autoscale_view()
@@ -169,7 +169,7 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, Any]]) -> None:
 
 
 def _spread(heights: NDArray[np.float64], room: float) -> NDArray[np.float64]:
-    """Rising heights moved apart to at least `room`, as a whole near where they were and within 0 and 1."""
+    """Sorted heights, moved apart to gaps of at least `room`, close to their places and within 0 and 1."""
     apart = heights.copy()
     for _ in range(200):
         gaps = room - np.diff(apart)

@@ -1,4 +1,4 @@
-"""The style of all figures: colours that everybody can tell apart, and plain axes."""
+"""The style of all figures: colours that colour-blind readers can tell apart, and plain axes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ __all__ = [
 
 P = ParamSpec("P")
 
-# Okabe and Ito's colours (2008), which people with any kind of colour vision can tell apart. The first two,
-# for the baseline and the method, lie farthest apart.
+# Okabe and Ito's colours (2008): people with any kind of colour vision can tell them apart. The first two,
+# for the baseline and the method, differ most.
 SERIES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 TEXT, MUTED, GRID = "#1b1f24", "#5b6470", "#d9dde2"
 SETTINGS = {
@@ -54,7 +54,7 @@ SETTINGS = {
 
 
 def styled(function: Callable[P, Figure]) -> Callable[P, Figure]:
-    """A function that draws a figure, in this style whatever the user's own settings are."""
+    """Decorate a function that draws a figure: it uses this style and ignores the user's settings."""
 
     @functools.wraps(function)
     def draw(*args: P.args, **options: P.kwargs) -> Figure:
@@ -77,7 +77,7 @@ def new_figure(
 
 
 def _plain(axes: Axes) -> None:
-    """Axes without a frame, with a faint grid."""
+    """Remove the frame of the axes and add a faint grid."""
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.set_facecolor("none")
@@ -86,7 +86,7 @@ def _plain(axes: Axes) -> None:
 
 
 def logarithmic_scale(axes: Axes) -> None:
-    """Make the vertical axis logarithmic, with plain numbers along it."""
+    """Make the vertical axis logarithmic, with plain numbers."""
     ticker = require("matplotlib.ticker", extra="cli")
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -95,7 +95,7 @@ def logarithmic_scale(axes: Axes) -> None:
 
 
 def shorten(name: str, length: int = 20) -> str:
-    """A name cut to a length, and on one line.
+    """The name on one line, cut to a length.
 
     >>> shorten("a name that is much too long")
     'a name that is much…'

@@ -1,4 +1,4 @@
-"""Figures as files of their own."""
+"""Figures as SVG files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "tailmask"}
 
 
 def save_svg(figure: Figure, path: Path) -> None:
-    """Write a figure, whole or not at all, on white, since its text is dark and readers' pages may be too."""
+    """Write a figure atomically, on white: its text is dark, and a reader's page may be dark too."""
     matplotlib = require("matplotlib", extra="cli")
     with matplotlib.rc_context(_SETTINGS), atomic_path(path) as temporary:
         figure.savefig(temporary, format="svg", facecolor="white", metadata={"Date": None})
