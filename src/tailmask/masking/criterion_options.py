@@ -128,10 +128,7 @@ def check_loss(loss: Any) -> None:
             f'such as tailmask.losses.FocalLoss(reduction="none"), got {loss!r}'
         )
     if getattr(loss, "reduction", "none") != "none":
-        raise ValueError(
-            f"the loss must return one value per label, got reduction={loss.reduction!r}: "
-            'pass reduction="none" to it'
-        )
+        raise ValueError('the loss must return one value per label: pass reduction="none" to it')
 
 
 def _read_range(ratio_range: Any) -> tuple[float, float] | None:
