@@ -60,7 +60,7 @@ def test_the_source_tells_frames_apart() -> None:
 def test_what_is_no_frame() -> None:
     with pytest.raises(UserError, match="a polars or pandas frame, got ndarray"):
         load(np.zeros((3, 2)), labels=["a"])
-    with pytest.raises(UserError, match="must not contain a comma"):
+    with pytest.raises(UserError, match="comma"):
         load(frame(), labels=["a,b"])
     with pytest.raises(UserError, match="the same name"):
         load(pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), labels=["a"])
