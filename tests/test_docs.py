@@ -81,6 +81,11 @@ def test_the_api_page_has_the_signatures_of_all_public_names(monkeypatch):
     assert public <= set(re.findall(r"<!-- names: (\S+) -->", text))
 
 
+def test_the_tutorial_shows_its_script():
+    script = (DOCS.parent / "examples" / "tutorial.py").read_text(encoding="utf-8")
+    assert f"```text\n{script}```" in (DOCS / "tutorial.md").read_text(encoding="utf-8")
+
+
 def test_a_new_word_gets_a_section_of_its_own():
     page = cards.filled("# Method cards\n", add_missing=True)
     assert re.findall(r"^## (.+)$", page, flags=re.MULTILINE) == list(find_words())

@@ -135,5 +135,5 @@ def test_tutorial(run, real_data, tmp_path):
     assert (tmp_path / "tutorial" / "mine" / "report.html").exists()
     page = EXAMPLES.parent / "docs" / "tutorial.md"
     promised = last_table(page.read_text(encoding="utf-8"))
-    assert len(promised) == 24  # three measures of eight rows, the recommended method among them
+    assert len(promised) == 42  # three measures of seven methods, each with two decisions
     assert last_table(text) == pytest.approx(promised, abs=1.5), "docs/tutorial.md shows another output"
