@@ -18,7 +18,7 @@ __all__ = ["HillLoss"]
 class HillLoss(ElementwiseLoss):
     """Hill loss (Zhang et al. 2021), for data where missing positives are recorded as negatives.
 
-    See [missing labels](missing-labels.md#unknown-labels-that-stand-as-negatives). A negative costs
+    See [missing labels](missing-labels.md#missing-positives-that-are-recorded-as-negatives). A negative costs
     (λ − p) · p². With the published λ = 1.5 its gradient is 3 p² (1 − p)², a hill around p = 0.5: if the
     network is sure that the class is present, a negative label hardly counts. A positive costs the focal loss
     of its logit minus a margin. A soft target mixes both.

@@ -64,7 +64,7 @@ def masked(
         reduction: As in `PartialLabelMasking`.
         rate: λ, by default 0.01, also in the recipes of tables, images, MultiMNIST and MSCOCO; 0.05 in that
             of `digits`, 1 in that of CIFAR-10-LT; with `adapt=prevalence` [it follows from the
-            epochs](training.md#see-it-change-it-keep-it).
+            epochs](training.md#fields).
         initial_ratio: The ratios to start from: each class's own, or the mean, minimum or maximum of them
             all.
         num_bins: τ, the number of bins of the outputs.
