@@ -13,7 +13,7 @@ from tailmask._util.messages import UserError
 from tailmask._util.seeds import derive
 from tailmask.data import DataOptions, load
 from tailmask.data.facts import DataFacts
-from tailmask.inference import load_predictor, write_predictions
+from tailmask.inference import export_model, load_predictor, write_predictions
 from tailmask.learners.cross_fitted_run import make_run
 from tailmask.learners.ensemble_run import make_ensemble
 from tailmask.learners.folds import make_folds
@@ -160,3 +160,12 @@ def test_images_and_missing_validation_are_refused(table: Path, tmp_path: Path) 
 
 def test_small_tables_are_cross_fitted_by_default(table: Path) -> None:
     assert config(table, "bce", folds=None).folds == 5
+
+
+def test_several_models_are_not_exported_as_one_network(table: Path, tmp_path: Path) -> None:
+    run = make_run(config(table, "linear:C=1", folds=2), tmp_path / "run")
+    with pytest.raises(UserError, match="--folds 1"):
+        export_model(run.folder, tmp_path / "model.pt2")
+    assert not (tmp_path / "model.pt2").exists()
+    (run.folder / "model").rename(tmp_path / "copied")
+    assert load_predictor(tmp_path / "copied").classes == ("tag_big", "tag_red", "tag_rare")

@@ -23,6 +23,7 @@ from tailmask.inference.export_metadata import architecture, metadata
 from tailmask.inference.output_file import check_path
 from tailmask.inference.predictor import Predictor
 from tailmask.inference.study_choice import choose_run
+from tailmask.learners.trained_model import is_model
 
 __all__ = ["FORMATS", "Exported", "export_model"]
 
@@ -78,6 +79,13 @@ def export_model(
         for package in ("onnx", "onnxscript", "onnxruntime"):
             require(package, extra="export")
     chosen = choose_run(Path(run), study_run)
+    for folder in (chosen.path / "model", chosen.path / "best" / "model"):
+        if is_model(folder):
+            raise UserError(
+                f"{chosen.path} has several models with encoders of their own, and {suffix} files hold one "
+                f"network: copy the folder {folder}, which `tailmask predict` takes, or train one network "
+                "with --folds 1"
+            )
     # Exported programs name their prior shift beside them, and do not have it inside.
     whole = chosen.decision not in (None, "prior shift")
     predictor = Predictor.load(run if whole else chosen.path, model=model, encoder=encoder)
