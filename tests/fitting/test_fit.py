@@ -114,6 +114,12 @@ def test_the_command_prints_one_object(frame, tmp_path: Path, capsys) -> None:
     assert "tailmask predict" in capsys.readouterr().out
 
 
+def test_images_without_validation_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--validation"):
+        fit("digits", methods=["bce"], out=tmp_path / "a", options=DataOptions(validation=0.0))
+    assert not (tmp_path / "a").exists()
+
+
 def test_images_train_networks(tmp_path: Path) -> None:
     result = fit("digits", methods=["bce", "plm"], epochs=1, out=tmp_path / "a", options=DataOptions())
     assert {arm.method for arm in result.leaderboard} == {"bce", "plm"}

@@ -171,6 +171,10 @@ def fit(
     setting.check(names)
     dataset = _load(data, labels, options, folder)
     facts = DataFacts.of(dataset)
+    if dataset.raw is None and dataset.validation is None:
+        raise UserError(
+            "fit chooses by validation data, and there are none: set a share, as in --validation 0.1"
+        )
     if methods is None and dataset.raw is None:
         names = method_names(DEFAULT_METHODS)
     resolved = setting.resolve(facts)
