@@ -91,7 +91,6 @@ def test_a_value_may_start_with_a_hyphen() -> None:
         ("compare --methods", ["--methods needs a value"]),
         ("train", ["DATA is missing", "tailmask train --help"]),
         ("report", ["RUNS is missing"]),
-        ("predict r x", ["--out is missing"]),
         ("export r", ["--format is missing"]),
         ("train d --labels tag_a tag_b", ["'tag_b'", "commas"]),
         ("train d --labels a --labels=b", ["--labels", "multiple times"]),

@@ -16,7 +16,18 @@ from training.tiny import same_bytes, without_times
 
 def train_apart(table: Path, folder: Path, *, hash_seed: int, threads: int) -> Run:
     """A run made by an interpreter of its own, in which sets of names have an order of their own."""
-    arguments = ["train", str(table), "--labels", "tag_*", "--features", "age,colour", "--text", "note"]
+    arguments = [
+        "train",
+        str(table),
+        "--labels",
+        "tag_*",
+        "--features",
+        "age,colour",
+        "--text",
+        "note",
+        "--folds",
+        "1",
+    ]
     arguments += ["--epochs", "2", "--threads", str(threads), "--out", str(folder)]
     environment = os.environ | {"PYTHONHASHSEED": str(hash_seed), "OMP_NUM_THREADS": "2"}
     command = [sys.executable, "-m", "tailmask", *arguments]
