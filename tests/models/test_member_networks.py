@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from tailmask._util.messages import UserError
 from tailmask.inference.exported_files import export_model
 from tailmask.models import build_model
 from tailmask.models.last_layer import last_bias
@@ -131,3 +132,9 @@ def test_runs_without_members_are_the_runs_that_they_were() -> None:
     assert "course" not in recipe["schedule"]
     asked = determined_by(configure("x.csv", "bce", recipe="table-members"))["recipe"]
     assert (asked["model"]["members"], asked["schedule"]["course"]) == (8, "one-cycle")
+
+
+@pytest.mark.parametrize("members", [0, 10**9])
+def test_a_number_of_members_beyond_reason_is_refused_at_once(members: int) -> None:
+    with pytest.raises(UserError, match="members"):
+        build_model("mlp", shape=(3,), num_classes=2, hidden=[4], members=members)

@@ -20,7 +20,10 @@ from tailmask.models.resnet50 import ResNet50
 from tailmask.models.small import cnn, mlp
 from tailmask.models.trial_run import check_outputs, reason
 
-__all__ = ["BACKBONE", "MODELS", "build_model", "is_own_model"]
+__all__ = ["BACKBONE", "MODELS", "MOST_MEMBERS", "build_model", "is_own_model"]
+
+# As in recipes; a forged model file must not keep its reader busy with more.
+MOST_MEMBERS = 1000
 
 
 def _resnet12(channels: int, classes: int, widening: int = 1) -> nn.Module:
@@ -91,6 +94,8 @@ def build_model(
         raise UserError(
             f"model.members and model.input_dropout are for the models 'mlp' and 'linear', not for {name!r}"
         )
+    if not 1 <= members <= MOST_MEMBERS:
+        raise UserError(f"model.members must be from 1 to {MOST_MEMBERS}, got {members}")
     if members > 1:
         alone: dict[str, Any] = {"hidden": hidden, "dropout": dropout, "bias": bias, "normalized": normalized}
         alone |= {"shape": shape, "num_classes": num_classes, "input_dropout": input_dropout}
