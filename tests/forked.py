@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import runpy
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from multiprocessing import forkserver
@@ -53,33 +53,40 @@ def run_process(target: Callable[..., None], *arguments: object, seconds: float 
 
 
 def run_ranks(script: Path, log_folder: Path, *arguments: object) -> None:
-    """Run a script in two processes that find each other by the variables that torchrun sets."""
+    """Run a script in two new interpreters that find each other by the variables that torchrun sets.
+
+    Forked processes sometimes wait for each other in vain, so ranks are not forked. Another process may take
+    the port in between, so there is a second try.
+    """
     logs = [log_folder / f"rank{rank}.log" for rank in range(2)]
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port = server.getsockname()[1]
-    ranks = [
-        start_process(_run_rank, rank, port, script, log, *map(str, arguments))
-        for rank, log in enumerate(logs)
-    ]
-    for rank in ranks:
-        rank.join(240)
-        rank.kill()  # of one that waits for the other in vain
-        rank.join()
-    codes = [rank.exitcode for rank in ranks]
+    for _ in range(2):
+        codes = _try_ranks(script, logs, list(map(str, arguments)))
+        if None not in codes:
+            break
     assert codes == [0, 0], "\n".join(log.read_text(errors="replace") for log in logs)
 
 
-def _run_rank(rank: int, port: int, script: Path, log: Path, *arguments: str) -> None:
-    import torch
-
-    torch.set_num_threads(1)
-    places = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "test"}
-    os.environ.update({name: str(value) for name, value in (places | meeting).items()})
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(descriptor, stream.fileno())
-    sys.argv = [str(script), *arguments]
-    sys.path.insert(0, str(script.parent))
-    runpy.run_path(str(script), run_name="__main__")
+def _try_ranks(script: Path, logs: list[Path], arguments: list[str]) -> list[int | None]:
+    """Exit codes of the ranks; None for one that was killed after two minutes."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+    shared = {"GROUP_RANK": 0, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1"}
+    shared |= {"MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "test", "OMP_NUM_THREADS": 1}
+    ranks = []
+    for rank, log in enumerate(logs):
+        places = shared | {"RANK": rank, "LOCAL_RANK": rank}
+        path = os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")])
+        environment = os.environ | {"PYTHONPATH": path} | {name: str(v) for name, v in places.items()}
+        with log.open("wb") as file:
+            command = [sys.executable, str(script), *arguments]
+            ranks.append(subprocess.Popen(command, env=environment, stdout=file, stderr=file))
+    codes: list[int | None] = []
+    for process in ranks:
+        try:
+            codes.append(process.wait(120))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            codes.append(None)
+    return codes
