@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 import warnings
 from collections import Counter
@@ -17,7 +18,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch.utils.data import DataLoader, TensorDataset
 
-from forked import start_process
 from tailmask import PartialLabelMasking
 from tailmask.sampling import ClassAwareSampler, EpochSampler, UndersamplingSampler
 
@@ -237,8 +237,13 @@ def test_more_ranks_than_samples() -> None:
 
 
 def test_replicas_come_from_the_process_group(tmp_path: Path) -> None:
-    ranks = [start_process(save_draw_of_rank, rank, tmp_path) for rank in range(2)]
+    new = multiprocessing.get_context("spawn")  # forked ranks sometimes wait in vain
+    ranks = [new.Process(target=save_draw_of_rank, args=(rank, tmp_path)) for rank in range(2)]
     for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join(120)
+        rank.kill()
         rank.join()
     assert [rank.exitcode for rank in ranks] == [0, 0]
     parts = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
