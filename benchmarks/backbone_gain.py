@@ -1,4 +1,4 @@
-"""What a pretrained text model gains on GoEmotions: logistic regression on TF-IDF, on its features, and both.
+"""The gain of a pretrained text model on GoEmotions: linear on TF-IDF, on its features, and on both.
 
     python benchmarks/backbone_gain.py GOEMOTIONS_FOLDER hf:MODEL_FOLDER --rows 6000
 

@@ -1,4 +1,4 @@
-"""What a backbone is: samples in, features out, and a digest that tells one from another."""
+"""The protocol of a backbone: samples in, features out, and a digest that identifies it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class BackboneChoice:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> BackboneChoice:
-        """What `to_json` wrote."""
+        """Read what `to_json` wrote."""
         return cls(str(value["name"]), value["kind"], value["pooling"], bool(value["flips"]))
 
 

@@ -68,7 +68,7 @@ class TextPooling:
 
 
 def read_text_pooling(folder: Path, asked: Pooling | None) -> TextPooling:
-    """What a folder of sentence-transformers says, else the mean over the tokens."""
+    """The pooling that a sentence-transformers folder names, else the mean over the tokens."""
     modules = _json(folder / "modules.json", [])
     names = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
     unknown = set(names) - {"Transformer", "Pooling", "Normalize"}

@@ -24,7 +24,7 @@ MOST_POSITIVE_CUTS, QUANTILE_CUTS = 32, 16
 
 @dataclass(frozen=True, eq=False)
 class ExpectedScores:
-    """What decisions reach on new data, by class; see `expected_scores`."""
+    """Expected scores of decisions on new data, by class; see `expected_scores`."""
 
     positives: Tensor  # (C,) int64: known positives
     scores: dict[str, Tensor]  # "precision", "recall", "f1": (C,) float64

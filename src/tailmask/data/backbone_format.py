@@ -63,7 +63,7 @@ class TextEncoder(Encoder):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TextEncoder:
-        """What `to_json` wrote."""
+        """Read what `to_json` wrote."""
         return cls(tuple(str(name) for name in value["columns"]), bool(value["header"]))
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:

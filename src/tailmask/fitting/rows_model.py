@@ -28,7 +28,7 @@ __all__ = ["RowsModel", "fit_rows"]
 
 @dataclass(frozen=True, eq=False)
 class RowsModel:
-    """What `fit_rows` returns."""
+    """The result of `fit_rows`."""
 
     fitted: Ensemble
     thresholds: npt.NDArray[np.float64]  # (C,)

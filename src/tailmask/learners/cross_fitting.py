@@ -41,7 +41,7 @@ class OutOfTimeError(UserError):
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """What `crossfit` returns."""
+    """The result of `crossfit`."""
 
     logits: Tensor  # (N, C) float32: out of fold; NaN for rows that no fold holds out
     folds: Folds

@@ -84,7 +84,7 @@ class Ensemble:
 
 @dataclass(frozen=True, eq=False)
 class EnsembleFit:
-    """What `fit_ensemble` returns."""
+    """The result of `fit_ensemble`."""
 
     combination: Combination  # of all arms; those that add nothing have the weight 0
     logits: Tensor  # (N, C): out of fold, also for scaling and selection; NaN where no fold covers a row
