@@ -21,7 +21,7 @@ from tailmask.data import DataOptions, load
 from tailmask.data.public.goemotions import EMOTIONS
 from tailmask.data.rows import RawData
 from tailmask.learners.base import NEVER, silent
-from tailmask.learners.matrix_learners import LinearLearner
+from tailmask.learners.matrix.matrix_learners import LinearLearner
 from tailmask.metrics import evaluate
 
 

@@ -29,7 +29,7 @@ from tailmask.learners.base import Learner
 from tailmask.learners.cross_fitting import CrossFitted, crossfit
 from tailmask.learners.decisions import decide
 from tailmask.learners.folds import make_folds
-from tailmask.learners.matrix_learners import BoostLearner, LinearLearner
+from tailmask.learners.matrix.matrix_learners import BoostLearner, LinearLearner
 from tailmask.masking.ratio_track import Masking
 from tailmask.metrics.classwise import confusion
 

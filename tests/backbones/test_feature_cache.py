@@ -10,7 +10,7 @@ import pytest
 from tailmask._util.messages import UserError
 from tailmask.backbones import feature_cache
 from tailmask.backbones.feature_cache import cached_features
-from tailmask.data.backbone_features import TextSamples
+from tailmask.data.pretrained.backbone_features import TextSamples
 
 
 class Lengths:

@@ -116,7 +116,7 @@ def test_inputs_are_standardised_features_and_raw_rows_are_features(tmp_path, mo
 
 def test_learners_take_the_features(tmp_path, model_folder):
     from tailmask.learners.base import NEVER, silent
-    from tailmask.learners.matrix_learners import LinearLearner
+    from tailmask.learners.matrix.matrix_learners import LinearLearner
 
     write_texts(tmp_path)
     raw = load("tickets.csv", texts_options(model_folder("bert"))).raw

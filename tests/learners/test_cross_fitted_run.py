@@ -17,7 +17,7 @@ from tailmask.inference import export_model, load_predictor, write_predictions
 from tailmask.learners.cross_fitted_run import make_run
 from tailmask.learners.ensemble_run import make_ensemble
 from tailmask.learners.folds import make_folds
-from tailmask.learners.matrix_learners import LinearLearner
+from tailmask.learners.matrix.matrix_learners import LinearLearner
 from tailmask.learners.trained_model import TrainedModel
 from tailmask.runs import configure
 

@@ -14,7 +14,7 @@ from tailmask.data.rows import Rows
 from tailmask.learners.base import Deadline
 from tailmask.learners.cross_fitting import FoldModels, crossfit
 from tailmask.learners.folds import make_folds
-from tailmask.learners.matrix_learners import FittedModel, ForestLearner, LinearLearner
+from tailmask.learners.matrix.matrix_learners import FittedModel, ForestLearner, LinearLearner
 from tailmask.learners.storage import load_fitted
 
 

@@ -12,7 +12,7 @@ from tailmask.data.rows import Rows
 from tailmask.learners.cross_fitting import CrossFitted, crossfit
 from tailmask.learners.ensemble import fit_combination, fit_ensemble, score
 from tailmask.learners.folds import make_folds
-from tailmask.learners.matrix_learners import ForestLearner, LinearLearner
+from tailmask.learners.matrix.matrix_learners import ForestLearner, LinearLearner
 from tailmask.learners.platt import crossfit_platt, fit_platt
 from tailmask.learners.storage import load_fitted
 

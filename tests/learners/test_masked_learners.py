@@ -14,12 +14,12 @@ from sklearn.linear_model import LogisticRegression
 from tailmask._util.messages import UserError
 from tailmask.data.options import DataOptions
 from tailmask.data.rows import Rows
-from tailmask.learners import boosters as boosters_module
 from tailmask.learners.base import Deadline
-from tailmask.learners.boosters import fit_masked_boosters
 from tailmask.learners.cross_fitted_run import learner_of
-from tailmask.learners.linear import fit_linear, fit_masked_linear
-from tailmask.learners.matrix_learners import BoostLearner, LinearLearner
+from tailmask.learners.matrix import boosters as boosters_module
+from tailmask.learners.matrix.boosters import fit_masked_boosters
+from tailmask.learners.matrix.linear import fit_linear, fit_masked_linear
+from tailmask.learners.matrix.matrix_learners import BoostLearner, LinearLearner
 from tailmask.learners.storage import load_fitted
 from tailmask.masking.ratio_track import Masking
 from tailmask.methods import parse

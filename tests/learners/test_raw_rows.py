@@ -14,8 +14,8 @@ import torch
 from tailmask._util.messages import UserError
 from tailmask.data import DataOptions, load
 from tailmask.data.rows import Rows
-from tailmask.learners.matrix_learners import BoostLearner, ForestLearner, LinearLearner
-from tailmask.learners.row_encoders import encoder_from_json, fit_encoder
+from tailmask.learners.matrix.matrix_learners import BoostLearner, ForestLearner, LinearLearner
+from tailmask.learners.matrix.row_encoders import encoder_from_json, fit_encoder
 from tailmask.learners.storage import load_fitted
 
 ROWS = 240

@@ -194,8 +194,8 @@ def find_words() -> Mapping[str, Word]:
     found = [
         each
         for folder in _FOLDERS
-        for path in sorted((root / folder).glob("*.py"))
-        for each in _words_of(path, module=f"{root.name}.{folder}.{path.stem}")
+        for path in sorted((root / folder).rglob("*.py"))
+        for each in _words_of(path, module=".".join(path.relative_to(root.parent).with_suffix("").parts))
     ]
     found.sort(key=lambda each: KINDS.index(each.kind))
     return types.MappingProxyType({each.name: each for each in found})

@@ -75,10 +75,10 @@ def load(
     if options.features_of is None:
         return dataset
     if options.finetune:
-        from tailmask.data.backbone_images import with_preprocessing
+        from tailmask.data.pretrained.backbone_images import with_preprocessing
 
         return with_preprocessing(dataset, options)
-    from tailmask.data.backbone_features import with_features
+    from tailmask.data.pretrained.backbone_features import with_features
 
     return with_features(dataset, options)
 

@@ -14,8 +14,8 @@ from tailmask._util.messages import UserError
 from tailmask.backbones.backbone import open_backbone
 from tailmask.backbones.feature_cache import cached_features
 from tailmask.data import NAMED, DataOptions, load_unencoded
-from tailmask.data.backbone_features import choose, samples_of
 from tailmask.data.dataset import Inputs
+from tailmask.data.pretrained.backbone_features import choose, samples_of
 
 __all__ = ["write_features"]
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import polars as pl
     from scipy.sparse import csr_array
 
-    from tailmask.data.backbone_format import BackboneFormat
     from tailmask.data.encoders.text import Analyzer
+    from tailmask.data.pretrained.backbone_format import BackboneFormat
 
 __all__ = [
     "ArrayFormat",
@@ -197,7 +197,7 @@ def format_from_json(value: object) -> RowFormat:
     if not isinstance(value, Mapping) or value.get("kind") not in ("table", "arrays", "backbone"):
         raise UserError(_DAMAGED)
     if value["kind"] == "backbone":
-        from tailmask.data.backbone_format import BackboneFormat
+        from tailmask.data.pretrained.backbone_format import BackboneFormat
 
         try:
             return BackboneFormat.from_json(value)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tailmask.data.copies import frame_keys, row_keys
 
 if TYPE_CHECKING:
-    from tailmask.data.backbone_format import BackboneFormat
+    from tailmask.data.pretrained.backbone_format import BackboneFormat
     from tailmask.data.row_formats import ArrayFormat, TableFormat
 
 __all__ = ["Features", "RawData", "Rows", "check_targets", "is_sparse"]

@@ -14,7 +14,7 @@ from torch import Tensor
 from tailmask._util.messages import UserError
 from tailmask.backbones.backbone import is_backbone
 from tailmask.calibration import DecisionRule
-from tailmask.data.backbone_format import BackboneFormat
+from tailmask.data.pretrained.backbone_format import BackboneFormat
 from tailmask.data.rows import Rows
 from tailmask.inference.predictor import Predictor
 from tailmask.inference.refitted_thresholds import refit

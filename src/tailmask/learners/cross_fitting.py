@@ -108,7 +108,7 @@ def crossfit(
 
     >>> import tempfile
     >>> from tailmask.learners.folds import make_folds
-    >>> from tailmask.learners.matrix_learners import LinearLearner
+    >>> from tailmask.learners.matrix.matrix_learners import LinearLearner
     >>> rows = Rows(np.arange(30.0)[:, None], np.arange(30)[:, None] > 14)
     >>> folds = make_folds(rows, 3, seed=0)
     >>> result = crossfit(LinearLearner(C=1.0), rows, folds, seed=0, workdir=Path(tempfile.mkdtemp()))

@@ -24,7 +24,7 @@ from tailmask.data.rows import Rows, is_sparse
 from tailmask.data.splits import stratified
 from tailmask.learners.arrays import Matrix
 from tailmask.learners.base import NEVER, Deadline, Progress
-from tailmask.learners.row_encoders import RowEncoder, encoder_from_json, fit_encoder
+from tailmask.learners.matrix.row_encoders import RowEncoder, encoder_from_json, fit_encoder
 from tailmask.learners.storage import Stored, save_fitted
 from tailmask.runs.config import RunConfig
 from tailmask.runs.model_file import ModelDescription, build_network, load_model

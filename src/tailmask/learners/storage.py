@@ -30,9 +30,9 @@ _FORMAT = 1
 
 # What a folder may hold. Each class has `from_stored`.
 _KINDS = {
-    "linear": "tailmask.learners.matrix_learners:FittedModel",
-    "trees": "tailmask.learners.matrix_learners:FittedModel",
-    "boost": "tailmask.learners.matrix_learners:FittedModel",
+    "linear": "tailmask.learners.matrix.matrix_learners:FittedModel",
+    "trees": "tailmask.learners.matrix.matrix_learners:FittedModel",
+    "boost": "tailmask.learners.matrix.matrix_learners:FittedModel",
     "network": "tailmask.learners.network:FittedNetwork",
     "folds": "tailmask.learners.cross_fitting:FoldModels",
     "ensemble": "tailmask.learners.ensemble:Ensemble",

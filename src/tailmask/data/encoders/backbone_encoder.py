@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tailmask.data.backbone_format import BackboneFormat
 from tailmask.data.encoders.array import ArrayEncoder
 from tailmask.data.encoders.encoder import Encoder
+from tailmask.data.pretrained.backbone_format import BackboneFormat
 
 __all__ = ["BackboneEncoder"]
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmask._util.messages import UserError, listing, require
-from tailmask.data.backbone_format import TextEncoder, Texts, joined_texts
 from tailmask.data.copies import frame_keys
 from tailmask.data.options import DataOptions
+from tailmask.data.pretrained.backbone_format import TextEncoder, Texts, joined_texts
 from tailmask.data.readers.table.column_types import as_text
 from tailmask.data.readers.table.frames import matching_columns
 from tailmask.data.readers.table.label_columns import Labels

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tailmask._util.messages import UserError, require
 from tailmask.learners.arrays import Array, Matrix, check_matrix, check_targets, prior_logits, take
-from tailmask.learners.inner_folds import inner_cuts
+from tailmask.learners.matrix.inner_folds import inner_cuts
 from tailmask.masking.ratio_track import Masking, RatioTrack
 
 __all__ = ["LinearModel", "fit_linear", "fit_masked_linear"]

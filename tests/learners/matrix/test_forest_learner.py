@@ -12,8 +12,8 @@ from sklearn.metrics import average_precision_score
 from sklearn.tree import ExtraTreeClassifier
 
 from tailmask._util.messages import UserError
-from tailmask.learners import forest as module
-from tailmask.learners.forest import Forest, fit_forest
+from tailmask.learners.matrix import forest as module
+from tailmask.learners.matrix.forest import Forest, fit_forest
 
 
 def with_holes(matrix, share=0.1):

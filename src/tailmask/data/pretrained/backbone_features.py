@@ -18,7 +18,6 @@ from torch import Tensor
 from tailmask._util.messages import UserError
 from tailmask.backbones.backbone import BackboneChoice, Kind, open_backbone
 from tailmask.backbones.feature_cache import Samples, cached_features
-from tailmask.data.backbone_format import BackboneFormat, TextEncoder, Texts, to_pillow
 from tailmask.data.dataset import Dataset, Inputs
 from tailmask.data.encoders.array import ArrayRows
 from tailmask.data.encoders.backbone_encoder import BackboneEncoder
@@ -26,6 +25,7 @@ from tailmask.data.encoders.image import ImageEncoder
 from tailmask.data.images.in_memory import Images
 from tailmask.data.images.on_disk import ImageFiles, read_upright
 from tailmask.data.options import DataOptions
+from tailmask.data.pretrained.backbone_format import BackboneFormat, TextEncoder, Texts, to_pillow
 from tailmask.data.readers.raw_parts import MOST_LABELS, dense_targets
 from tailmask.data.rows import RawData, Rows
 

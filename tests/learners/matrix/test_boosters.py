@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 
 from tailmask._util.messages import UserError
-from tailmask.learners.boosters import Boosters, fit_boosters
+from tailmask.learners.matrix.boosters import Boosters, fit_boosters
 
 PARAMETERS = {
     "objective": "binary",

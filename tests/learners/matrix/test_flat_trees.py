@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tailmask._util.messages import UserError
-from tailmask.learners.flat_trees import FlatTrees, float32_below
+from tailmask.learners.matrix.flat_trees import FlatTrees, float32_below
 
 ROWS = np.array([[0.2, 3.0], [0.7, 40.0], [np.nan, np.nan]], dtype=np.float32)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tailmask._util.messages import UserError, require
 from tailmask.learners.arrays import Array, Matrix, check_matrix, check_targets, is_sparse, prior_logits, take
-from tailmask.learners.flat_trees import FlatTrees, float32_below
+from tailmask.learners.matrix.flat_trees import FlatTrees, float32_below
 
 __all__ = ["Forest", "fit_forest"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tailmask.learners.arrays import Array
-from tailmask.learners.flat_trees import FlatTrees, float32_below
+from tailmask.learners.matrix.flat_trees import FlatTrees, float32_below
 
 __all__ = ["read_trees"]
 

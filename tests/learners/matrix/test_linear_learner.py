@@ -10,7 +10,7 @@ import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
 from tailmask._util.messages import UserError
-from tailmask.learners.linear import LinearModel, fit_linear
+from tailmask.learners.matrix.linear import LinearModel, fit_linear
 
 
 def oracle(matrix, labels, strength=1.0, weights=None):

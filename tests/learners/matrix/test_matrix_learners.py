@@ -18,8 +18,8 @@ from tailmask.data.rows import Rows
 from tailmask.learners.base import Deadline
 from tailmask.learners.cross_fitting import FoldModels
 from tailmask.learners.ensemble import Combination, Ensemble
-from tailmask.learners.matrix_learners import BoostLearner, ForestLearner, LinearLearner
-from tailmask.learners.row_encoders import encoder_from_json, fit_encoder
+from tailmask.learners.matrix.matrix_learners import BoostLearner, ForestLearner, LinearLearner
+from tailmask.learners.matrix.row_encoders import encoder_from_json, fit_encoder
 from tailmask.learners.storage import load_fitted
 
 LEARNERS = {

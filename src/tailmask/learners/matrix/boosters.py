@@ -17,9 +17,9 @@ from torch import Tensor
 from tailmask._util.messages import UserError, require
 from tailmask._util.seeds import derive
 from tailmask.learners.arrays import Array, Matrix, check_matrix, check_targets, is_sparse, prior_logits, take
-from tailmask.learners.flat_trees import FlatTrees
-from tailmask.learners.inner_folds import inner_cuts
-from tailmask.learners.lightgbm_text import read_trees
+from tailmask.learners.matrix.flat_trees import FlatTrees
+from tailmask.learners.matrix.inner_folds import inner_cuts
+from tailmask.learners.matrix.lightgbm_text import read_trees
 from tailmask.masking.ratio_track import Masking, RatioTrack
 
 __all__ = ["Boosters", "fit_boosters", "fit_masked_boosters"]

@@ -17,10 +17,10 @@ from tailmask.data.encoders.columns import Form
 from tailmask.data.rows import Rows
 from tailmask.learners.arrays import Array, take
 from tailmask.learners.base import NEVER, Deadline, Progress
-from tailmask.learners.boosters import Boosters, fit_boosters, fit_masked_boosters
-from tailmask.learners.forest import Forest, fit_forest
-from tailmask.learners.linear import LinearModel, fit_linear, fit_masked_linear
-from tailmask.learners.row_encoders import RowEncoder, encoder_from_json, fit_encoder
+from tailmask.learners.matrix.boosters import Boosters, fit_boosters, fit_masked_boosters
+from tailmask.learners.matrix.forest import Forest, fit_forest
+from tailmask.learners.matrix.linear import LinearModel, fit_linear, fit_masked_linear
+from tailmask.learners.matrix.row_encoders import RowEncoder, encoder_from_json, fit_encoder
 from tailmask.learners.storage import Stored, save_fitted
 from tailmask.masking.ratio_track import Masking
 
