@@ -111,7 +111,9 @@ def test_what_will_be_refused_is_refused_before_anything_is_trained(make, tmp_pa
     change_records(tmp_path / "out" / "table1.json", lambda record: record["determines"].update(seed=3))
     shutil.rmtree(runs[100.0, "plm", 0])
     path = runs[100.0, "bce", 0] / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"precision": "bf16"}))
+    config = json.loads(path.read_text())
+    config["determines"]["precision"] = "bf16"
+    path.write_text(json.dumps(config))
     monkeypatch.setattr(module, "_make", lambda *_: pytest.fail("it trains"))
     for methods in (("bce", "focal"), ("focal", "plm")):
         with pytest.raises(UserError, match="by another recipe"):
@@ -175,7 +177,9 @@ def test_a_run_of_another_recipe_in_its_place_is_not_it(make, tmp_path):
     runs = add_runs(tmp_path, "figure2", seeds=2)
     make("figure2")
     path = runs[100.0, "plm", 1] / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"recipe": {}}))
+    config = json.loads(path.read_text())
+    config["determines"]["recipe"]["optimizer"]["lr"] = 0.5
+    path.write_text(json.dumps(config))
     with pytest.raises(UserError, match=r"runs that are not in .*: plm \(seed 1\)"):
         make("figure2")
 

@@ -64,6 +64,14 @@ def test_budgets_are_never_mixed(make, tmp_path):
     assert result["title"].endswith("at budget 0.5")
 
 
+def test_a_run_without_a_field_that_came_later_counts(make, tmp_path):
+    (folder,) = add_runs(tmp_path, "table1", methods=("bce",)).values()
+    config = json.loads((folder / "run.json").read_text())
+    del config["recipe"]["model"]["freeze"]  # its default determines nothing
+    (folder / "run.json").write_text(json.dumps(config))
+    assert [run["method"] for run in make("table1").result["runs"]] == ["bce"]
+
+
 def test_runs_on_users_images_are_found(tmp_path):
     """Their recipe is another than that of tables, which is known once the images are read."""
     rng = np.random.default_rng(0)

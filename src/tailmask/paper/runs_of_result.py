@@ -98,6 +98,6 @@ class RunRecords:
 
 
 def _belongs(run: Run, arm: Arm) -> bool:
-    """True if a run has the arm's configuration, with any seed."""
-    asked = arm.setting.config(arm.method, run.config["seed"])
-    return all(run.config.get(name) == value for name, value in asked.to_json().items())
+    """True if the arm's setting would make the same run, with any seed."""
+    data = run.config["determines"].get("data")
+    return run.config["name"] == arm.method and not recipe_differences(run.config, arm.setting, data=data)
