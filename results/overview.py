@@ -64,7 +64,7 @@ def render(found: dict[str, Comparison]) -> str:
         "Linear models, trees, boosting, networks and their ensemble with five folds (`learners`), "
         "two sets that had no part in choosing the recommended form (`held-out`), what it changes that its "
         "ratios first move halfway through training (`halfway`), long-tailed CIFAR with it "
-        "(`cifar10-lt-rate`, `cifar100-lt-rate`) and with a network that is not the paper's "
+        "(`cifar10-lt-prevalence`, `cifar100-lt-prevalence`) and with a network that is not the paper's "
         "(`cifar10-lt-cnn`, and with other λ `cifar10-lt-cnn-rates`), other numbers of bins (`bins`), the "
         "asymmetric loss as its authors train it (`asl-detached`), and all measures of MultiMNIST.",
         "\n".join(_links(of_the_paper=False)),
