@@ -18,7 +18,7 @@ from tailmask._util.serialization import from_mapping, to_mapping
 from tailmask.data.facts import DataFacts
 from tailmask.runs.config import determined_by, differences
 from tailmask.runs.recipe import Recipe, ScheduleRecipe, load_recipe, recipe_names
-from tailmask.runs.setting import configure, default_recipe
+from tailmask.runs.setting import Setting, configure, default_recipe
 
 # model, epochs, batch, lr, weight decay, milestones, factors, λ, focal γ, CB β, S, rarest
 RECIPES = resources.files("tailmask") / "recipes"
@@ -325,3 +325,20 @@ def test_recipes_are_valid_toml_that_states_its_sources() -> None:
         text = (resources.files("tailmask") / "recipes" / f"{name}.toml").read_text()
         assert text.startswith("# ")
         assert tomllib.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("is_sparse", "fields", "epochs"),
+    [
+        (True, (), 100),
+        (False, (), 30),
+        (True, ("schedule.epochs=5",), 5),
+        (True, ("schedule.sparse_steps=0",), 30),
+    ],
+)
+def test_few_sparse_rows_get_more_epochs(is_sparse, fields, epochs):
+    facts = DataFacts(
+        {}, ("a",), (1449,), single_label=False, has_validation=True, raw_rows=333, is_sparse=is_sparse
+    )
+    setting = Setting("rows.csv", recipe="table-members", fields=fields)
+    assert setting.resolve(facts).recipe.schedule.epochs == epochs

@@ -44,6 +44,7 @@ class DataFacts:
     single_label: bool
     has_validation: bool
     raw_rows: int | None = None  # number of raw rows for training and validation; None if there are none
+    is_sparse: bool = False  # True if most features of a row are zero, as in texts
 
     @classmethod
     def of(cls, dataset: Dataset) -> DataFacts:
@@ -55,6 +56,7 @@ class DataFacts:
             single_label=dataset.single_label,
             has_validation=dataset.validation is not None,
             raw_rows=None if dataset.raw is None else len(dataset.raw.development),
+            is_sparse=hasattr(dataset.train.inputs, "indptr"),
         )
 
     def to_json(self) -> dict[str, Any]:

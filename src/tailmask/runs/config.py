@@ -30,6 +30,7 @@ _LATER_FIELDS = (
     ("optimizer", "clip", 0.0),
     ("schedule", "course", "steps"),
     ("schedule", "accumulate", 1),
+    ("schedule", "sparse_steps", 0),
 )
 
 

