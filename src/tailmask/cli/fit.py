@@ -111,7 +111,13 @@ def _show(result: FitResult) -> None:
         pairs = ((own.f1, test.f1), (own.f1_tail, test.f1_tail), (own.map, test.map))
         table.add_row(arm.method, *(f"{_percent(a)} ({_percent(b)})" for a, b in pairs), f"{arm.seconds:.0f}")
     Console().print(table)
-    for sentence in result.skipped:
+    print("What mattered, out of fold:")
+    for step in result.mattered:
+        print(f"  {step.sentence()}")
+    if result.importance.features:
+        drops = [f"{each.feature} {100 * each.map_drop:.1f}" for each in result.importance.features[:5]]
+        print(f"  features, by their drop in mAP if shuffled: {', '.join(drops)}")
+    for sentence in [*result.importance.leaks(), *result.skipped]:
         print(f"note: {sentence}")
     print(result.sentence())
     print(f"Report: {result.report}")

@@ -16,21 +16,24 @@ from torch import Tensor
 
 from tailmask._util.files import write_json
 from tailmask._util.messages import UserError, listing
+from tailmask._util.serialization import from_mapping, to_mapping
 from tailmask.calibration import DecisionRule
 from tailmask.data import DataOptions, load
 from tailmask.data.dataset import Dataset
 from tailmask.data.facts import DataFacts
 from tailmask.data.readers.program_data import is_frame, joined_frame, keep_arrays
-from tailmask.fitting.leaderboard import ArmScores, best_arm, score_arm
+from tailmask.fitting.ablation import Step, baseline_of, what_mattered
+from tailmask.fitting.importance import Importance, feature_importance
+from tailmask.fitting.leaderboard import ArmScores, best_arm, f1_at_half, score_arm
 from tailmask.inference import Predictor, RowPredictor, load_predictor
 from tailmask.inference.row_predictor import FIT_RECORD
 from tailmask.learners.base import NEVER, Deadline
-from tailmask.learners.cross_fitted_run import make_run
+from tailmask.learners.cross_fitted_run import make_run, run_folds
 from tailmask.learners.cross_fitting import OutOfTimeError
-from tailmask.learners.ensemble_run import ENSEMBLE, make_ensemble
+from tailmask.learners.ensemble_run import ENSEMBLE, fitted_of, make_ensemble
 from tailmask.methods import DEFAULT_METHODS
 from tailmask.runs import ResolvedSetting, Run, Setting
-from tailmask.runs.config import differences
+from tailmask.runs.config import RunConfig, differences
 from tailmask.runs.lock import locked
 from tailmask.studies.planned_runs import PlannedRun, method_names, plan_runs
 from tailmask.training.progress import Progress
@@ -44,7 +47,7 @@ __all__ = ["FIT_METHODS", "FitResult", "fit", "load_model"]
 # From the cheapest to the most expensive, so that a short time still gives a model.
 FIT_METHODS = ("linear", "trees", "boost", "bce", "plm:adapt=prevalence")
 
-_RECORD, _REPORT = FIT_RECORD, "report.html"
+_RECORD, _REPORT, _IMPORTANCE = FIT_RECORD, "report.html", "importance.json"
 _FORMAT = "tailmask.fit/1"
 
 
@@ -61,6 +64,8 @@ class FitResult:
     leaderboard: tuple[ArmScores, ...]  # the best first, by out-of-fold scores
     skipped: tuple[str, ...]  # sentences about arms that were not trained
     predictor: Predictor | RowPredictor
+    mattered: tuple[Step, ...] = ()  # out-of-fold gains by thresholds, learner, masking and ensemble
+    importance: Importance = dataclasses.field(default=Importance(), repr=False)  # of the features
     temporary: tempfile.TemporaryDirectory[str] | None = dataclasses.field(default=None, repr=False)
 
     @property
@@ -107,11 +112,12 @@ class FitResult:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """`best`, `arms`, `test` and `folder`; scores are shares of 1."""
+        """`best`, `arms`, `test`, `mattered` and `folder`; scores are shares of 1."""
         return {
             "best": self.best.method,
             "arms": [arm.to_json() for arm in self.leaderboard],
             "test": dataclasses.asdict(self.best.test),
+            "mattered": to_mapping(self.mattered),
             "skipped": list(self.skipped),
             "folder": str(self.folder),
         }
@@ -193,10 +199,21 @@ def fit(
         if dataset.raw is not None and best != ENSEMBLE:  # an ensemble of one is that one, calibrated
             chosen = make_ensemble(folder / "calibrated", [chosen], arms[0].config, dataset)
         _keep(folder, chosen)
-        record = {"format": _FORMAT, "decide": str(rule), "skipped": skipped}
+        trained = {arm.config.name: arm.config.method for arm in arms if arm.config.name in scores}
+        plain = next(run for run in runs if run.config["name"] == baseline_of(trained))
+        mattered = what_mattered(order, trained, f1_at_half=f1_at_half(plain))
+        importance = _importance(chosen, dataset, arms[0].config)
+        write_json(folder / _IMPORTANCE, to_mapping(importance))
+        record = {
+            "format": _FORMAT,
+            "decide": str(rule),
+            "skipped": skipped,
+            "mattered": to_mapping(mattered),
+        }
         write_json(folder / _RECORD, record | {"leaderboard": [arm.to_json() for arm in order]})
-        _write_page(folder, runs)
-    return FitResult(folder, tuple(order), tuple(skipped), load_predictor(folder), temporary)
+        result = dataclasses.replace(load_model(folder), temporary=temporary)
+        _write_page(result, runs)
+    return result
 
 
 def _load(data: Any, labels: Any, options: DataOptions | None, folder: Path) -> Dataset:
@@ -206,6 +223,19 @@ def _load(data: Any, labels: Any, options: DataOptions | None, folder: Path) -> 
     if labels is None or isinstance(labels[0], str):
         raise UserError("for an array of features, labels must be an array (N, C) of 0 and 1")
     return load(keep_arrays(data, labels, folder), options)
+
+
+def _importance(chosen: Run, dataset: Dataset, config: RunConfig) -> Importance:
+    """The importance of the features for the chosen model."""
+    if dataset.raw is None:
+        return Importance(note="the importance of features is for tables, texts and arrays")
+    return feature_importance(
+        fitted_of(chosen),
+        dataset.raw,
+        run_folds(dataset.raw, config),
+        labels=dataset.classes,
+        seed=config.seed,
+    )
 
 
 def load_model(folder: Path | str) -> FitResult:
@@ -220,9 +250,21 @@ def load_model(folder: Path | str) -> FitResult:
             raise ValueError(f"its format is {record['format']!r}")
         leaderboard = tuple(ArmScores.from_json(arm) for arm in record["leaderboard"])
         skipped = tuple(str(text) for text in record["skipped"])
+        mattered = tuple(from_mapping(Step, step) for step in record.get("mattered", ()))
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}; fit again") from error
-    return FitResult(folder, leaderboard, skipped, load_predictor(folder))
+    importance = _read_importance(folder / _IMPORTANCE)
+    return FitResult(folder, leaderboard, skipped, load_predictor(folder), mattered, importance)
+
+
+def _read_importance(path: Path) -> Importance:
+    """The importance of the features; empty for a fit of an earlier version."""
+    if not path.is_file():
+        return Importance(note=f"the fit has no {path.name}: fit again to get it")
+    try:
+        return from_mapping(Importance, json.loads(path.read_bytes()))
+    except (OSError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {error}; fit again") from error
 
 
 def _claim(folder: Path, setting: ResolvedSetting, facts: DataFacts, *, seed: int) -> None:
@@ -277,8 +319,10 @@ def _keep(folder: Path, chosen: Run) -> None:
     partial.rename(target)
 
 
-def _write_page(folder: Path, runs: Sequence[Run]) -> None:
+def _write_page(result: FitResult, runs: Sequence[Run]) -> None:
     from tailmask.comparison import compare_runs
+    from tailmask.fitting.mattered_tables import ablation_table, importance_tables
     from tailmask.report import write_report
 
-    write_report(runs, folder / _REPORT, comparison=compare_runs(runs))
+    tables = [ablation_table(result.mattered), *importance_tables(result.importance)]
+    write_report(runs, result.report, comparison=compare_runs(runs), tables=tables)

@@ -14,9 +14,10 @@ from tailmask.learners.cross_fitted_run import scoring_folds
 from tailmask.learners.decisions import Decisions, decide
 from tailmask.learners.folds import Folds
 from tailmask.metrics import class_groups, evaluate
+from tailmask.metrics.classwise import confusion
 from tailmask.runs.reader import Run
 
-__all__ = ["ArmScores", "ModelScores", "best_arm", "ranking_f1", "score_arm"]
+__all__ = ["ArmScores", "ModelScores", "best_arm", "f1_at_half", "ranking_f1", "score_arm"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,21 @@ def score_arm(run: Run) -> ArmScores:
         )
     test = run.metrics["test" if single else "test_tuned"]["summary"]
     return ArmScores(run.config["name"], out_of_fold, _scores(test), run.seconds)
+
+
+def f1_at_half(run: Run) -> float | None:
+    """Out-of-fold macro-F1 of a run with the threshold 0.5, over the classes that `score_arm` counts.
+
+    None if each sample has one label, because there are no thresholds.
+    """
+    if run.config["single_label"]:
+        return None
+    arrays = run.predictions()
+    logits, targets = torch.from_numpy(arrays["validation_logits"]), arrays["validation_targets"]
+    f1 = confusion(logits.sigmoid() >= 0.5, torch.from_numpy(targets)).f1
+    rare = _folds(arrays, seed=run.config["seed"]).rare_classes(targets)
+    others = [c for c in range(len(f1)) if c not in rare] or list(range(len(f1)))
+    return float(f1[others].mean())
 
 
 def ranking_f1(decisions: Decisions) -> float:

@@ -34,13 +34,14 @@ def write_report(
     comparison: Comparison | None = None,
     title: str | None = None,
     command: str | None = None,
+    tables: Sequence[page_tables.SmallTable] = (),
 ) -> None:
     """Write the page about finished runs to `path`, atomically.
 
     The page needs no network and no other file. With `comparison` the runs are not compared again. `command`
-    is shown as the next step.
+    is shown as the next step, `tables` in a section of their own.
     """
-    write_text(path, render_report(runs, comparison=comparison, title=title, command=command))
+    write_text(path, render_report(runs, comparison=comparison, title=title, command=command, tables=tables))
 
 
 def render_report(
@@ -49,6 +50,7 @@ def render_report(
     comparison: Comparison | None = None,
     title: str | None = None,
     command: str | None = None,
+    tables: Sequence[page_tables.SmallTable] = (),
 ) -> str:
     """The page about finished runs, as HTML."""
     comparison = comparison or compare_runs(runs)
@@ -86,6 +88,7 @@ def render_report(
         footnote=footnote(comparison),
         class_data=page_tables.class_data(comparison, lead),
         gain_name="recall" if comparison.single_label else "F1",
+        tables=tables,
         pictures=draw_pictures(experiment, comparison, lead),
         runs=_runs(experiment),
         recipe=_recipe(experiment.config),

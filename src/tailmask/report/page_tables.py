@@ -25,6 +25,7 @@ __all__ = [
     "Gain",
     "Line",
     "Rank",
+    "SmallTable",
     "all_measures",
     "class_data",
     "comparison_table",
@@ -102,6 +103,17 @@ class Gain:
     after: str
     cell: Cell
     bar: Bar
+
+
+@dataclass(frozen=True)
+class SmallTable:
+    """A table of texts in the section "What mattered"; columns of numbers are aligned to the right."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    words: frozenset[int] = frozenset()  # columns that hold words, beside the first
 
 
 def ranking(comparison: Comparison) -> list[Rank]:
