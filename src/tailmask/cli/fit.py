@@ -34,6 +34,7 @@ def fit(
     folds: int | None = None,
     seed: int = 0,
     decide: str = "f1",
+    no_importance: bool = False,
     epochs: int | None = None,
     recipe: str | None = None,
     model: str | None = None,
@@ -53,6 +54,7 @@ def fit(
         seed: seed of folds, weights and masks
         decide: what to fit thresholds for: f1, precision=0.9, recall=0.8, cost=5 (a miss costs five false
             alarms) or top=3 (three labels per row)
+        no_importance: leave out the permutation importance of the features
         epochs: number of epochs of the networks
         recipe: name of a recipe for the networks, or your own .toml file [default: the recipe for the data]
         model: network, or a pretrained model whose features are learned from: hf:NAME_OR_FOLDER, timm:NAME
@@ -84,6 +86,7 @@ def fit(
                 epochs=epochs,
                 seed=seed,
                 decide=decide,
+                importance=not no_importance,
                 listener=listen,
             )
     except KeyboardInterrupt:

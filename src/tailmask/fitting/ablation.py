@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tailmask.comparison.verdict_sentences import points
 from tailmask.fitting.leaderboard import ArmScores
 from tailmask.methods import Method
 
@@ -28,13 +29,13 @@ class Step:
         """The line for a terminal, with values in % and gains in points.
 
         >>> Step("thresholds", "bce", "tuned", 0.5, 0.6, "bce at 0.5", 0.1, 0.0).sentence()
-        'thresholds: bce, F1 50.0 (+10.0), mAP 60.0 (+0.0), against bce at 0.5'
+        'thresholds: bce, F1 50.0 (+10.0), mAP 60.0 (0.0), against bce at 0.5'
         """
         at = " at 0.5" if self.decision == "0.5" else ""
         f1, precision = f"F1 {100 * self.f1:.1f}", f"mAP {100 * self.map:.1f}"
         if self.f1_gain is None or self.map_gain is None:
             return f"{self.name}: {self.method}{at}, {f1}, {precision}"
-        gains = f"{f1} ({100 * self.f1_gain:+.1f}), {precision} ({100 * self.map_gain:+.1f})"
+        gains = f"{f1} ({points(self.f1_gain)}), {precision} ({points(self.map_gain)})"
         return f"{self.name}: {self.method}{at}, {gains}, against {self.against}"
 
 

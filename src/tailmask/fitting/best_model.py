@@ -48,6 +48,7 @@ __all__ = ["FIT_METHODS", "FitResult", "fit", "load_model"]
 FIT_METHODS = ("linear", "trees", "boost", "bce", "plm:adapt=prevalence")
 
 _RECORD, _REPORT, _IMPORTANCE = FIT_RECORD, "report.html", "importance.json"
+_NOT_ASKED = "the importance of the features was not asked for"
 _FORMAT = "tailmask.fit/1"
 
 
@@ -137,6 +138,7 @@ def fit(
     epochs: int | None = None,
     seed: int = 0,
     decide: str = "f1",
+    importance: bool = True,
     listener: Callable[[str], Progress | None] | None = None,
 ) -> FitResult:
     """Train several methods, combine them, and keep the best model.
@@ -159,6 +161,7 @@ def fit(
         epochs: Number of epochs of the networks.
         seed: Seed of folds, weights and masks.
         decide: What the thresholds are fitted for: "f1", "precision=0.9", "recall=0.8", "cost=5" or "top=3".
+        importance: False to leave out the permutation importance of the features.
         listener: Called with the name of each arm; gives what shows its progress.
     """
     if minutes is not None and not minutes > 0:
@@ -202,8 +205,8 @@ def fit(
         trained = {arm.config.name: arm.config.method for arm in arms if arm.config.name in scores}
         plain = next(run for run in runs if run.config["name"] == baseline_of(trained))
         mattered = what_mattered(order, trained, f1_at_half=f1_at_half(plain))
-        importance = _importance(chosen, dataset, arms[0].config)
-        write_json(folder / _IMPORTANCE, to_mapping(importance))
+        found = _importance(chosen, dataset, arms[0].config) if importance else Importance(note=_NOT_ASKED)
+        write_json(folder / _IMPORTANCE, to_mapping(found))
         record = {
             "format": _FORMAT,
             "decide": str(rule),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tailmask.comparison.verdict_sentences import points
 from tailmask.fitting.ablation import Step
 from tailmask.fitting.importance import Importance
 from tailmask.report.page_tables import SmallTable
@@ -80,8 +81,8 @@ def _decision(step: Step) -> str:
 
 
 def _scored(value: float, gain: float | None) -> tuple[str, str]:
-    return f"{100 * value:.1f}", "" if gain is None else f"{100 * gain:+.1f}"
+    return f"{100 * value:.1f}", "" if gain is None else points(gain)
 
 
 def _points(share: float) -> str:
-    return f"{100 * share:.1f}"
+    return points(share, sign=False)
