@@ -32,7 +32,7 @@ from tailmask.runs.model_file import read_description
 from tailmask.runs.reader import Run
 from tailmask.training.engine import describe
 
-__all__ = ["ENSEMBLE", "ensemble_of_methods", "make_ensemble"]
+__all__ = ["ENSEMBLE", "ensemble_of_methods", "fitted_of", "make_ensemble"]
 
 ENSEMBLE = "ensemble"
 
