@@ -310,7 +310,7 @@ def test_results_are_computed_where_the_run_was_trained(dataset, tmp_path, monke
 def test_memory_that_runs_out_is_told_and_the_run_goes_on_afterwards(
     finished: Run, dataset, tmp_path, error: Exception
 ) -> None:
-    sentence = r"memory ran out .* batches of 32: .* the same command goes on .* schedule.batch_size=16"
+    sentence = r"memory ran out .* batches of 32: .* the same command resumes .* schedule.batch_size=16"
     with pytest.raises(UserError, match=sentence):
         train(tiny_config(), tmp_path / "run", dataset=dataset, progress=Interrupter(3, error=error))
     assert same_bytes(finished.folder, train(tiny_config(), tmp_path / "run", dataset=dataset).folder)

@@ -48,7 +48,7 @@ def test_a_network_that_does_not_fit_is_refused_before_anything_is_written(
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("paired_in_training", r"paired_in_training must give logits in training, too, got a tuple"),
+        ("paired_in_training", r"paired_in_training must .* logits .* got a tuple"),
         ("failing_in_training", r"failed in training: KeyError: 'columns' \(factories\.py, line \d+\)"),
     ],
 )

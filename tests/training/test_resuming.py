@@ -131,7 +131,7 @@ def test_another_configuration_is_refused_and_nothing_is_touched(finished: Run, 
 
 def test_a_folder_with_other_files_is_refused(dataset, tmp_path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match="holds files that are not of a run"):
+    with pytest.raises(UserError, match="holds files"):
         train(tiny_config(), tmp_path, dataset=dataset)
     with pytest.raises(UserError, match="is a file"):
         train(tiny_config(), tmp_path / "notes.txt", dataset=dataset)
@@ -151,11 +151,11 @@ def test_a_folder_with_other_files_is_refused(dataset, tmp_path) -> None:
             ["model.name=resnet12", "model.hidden=[]", "model.dropout=0"],
             r"'resnet12' is for images .*, but a sample here has the shape \(6,\)",
         ),
-        ("plm", ["evaluation.rarest=[5]"], "rarest must be numbers of classes, of which there are 4, got 5"),
+        ("plm", ["evaluation.rarest=[5]"], "rarest must be .* 4, got 5"),
         (
             "plm",
             ["evaluation.frequent=[0]"],
-            "frequent must be numbers of classes, of which there are 4, got 0",
+            "frequent must be .* 4, got 0",
         ),
     ],
 )

@@ -24,10 +24,10 @@ class Shard(NamedTuple):
     world_size: int = 1
 
     def rows(self, index: Tensor) -> tuple[Tensor, int]:
-        """This rank's rows of a batch, and how many of them, at the end, only fill up.
+        """This rank's rows of a batch, and how many rows at the end are padding.
 
-        All ranks get the same number, since each must take every step: where a batch cannot be divided, the
-        last ranks repeat one of its rows.
+        All ranks get the same number, since each must take every step. If a batch cannot be divided evenly,
+        the last ranks repeat one of its rows.
 
         >>> [Shard(rank, 2).rows(torch.arange(3)) for rank in (0, 1)]
         [(tensor([0, 2]), 0), (tensor([1, 0]), 1)]
@@ -48,8 +48,8 @@ class Batch(NamedTuple):
 class Batches(Dataset[Batch]):
     """The batches of one pass over the samples in `order`.
 
-    `purpose` seeds the augmentation of each batch by itself, so that it does not depend on who makes it or
-    what was made before; None leaves inputs as they are.
+    `purpose` seeds the augmentation of each batch separately: it depends neither on the worker nor on earlier
+    batches. None means no augmentation.
 
     >>> split = Split(torch.eye(3), torch.eye(3, dtype=torch.int8))
     >>> [len(batch.inputs) for batch in Batches(split, torch.arange(3), batch_size=2)]
@@ -77,11 +77,11 @@ class Batches(Dataset[Batch]):
 
     @property
     def num_last_rows(self) -> int:
-        """How many rows each rank has in the last batch."""
+        """Number of rows that each rank has in the last batch."""
         return -(-len(self._index(len(self) - 1)) // self.shard.world_size)
 
     def join_last(self) -> None:
-        """Make the last batch a part of the one before it, where there is one.
+        """Join the last batch to the one before it, if there is one.
 
         >>> split = Split(torch.eye(5), torch.eye(5, dtype=torch.int8))
         >>> batches = Batches(split, torch.arange(5), batch_size=2)
@@ -101,7 +101,7 @@ class Batches(Dataset[Batch]):
         source = None if self.purpose is None else generator(*self.purpose, number, self.shard.rank)
         inputs, targets = self.split.batch(rows, source)
         if num_filling:
-            targets[-num_filling:] = -1  # unknown: no loss, and nothing that PLM counts
+            targets[-num_filling:] = -1  # unknown: adds no loss, and PLM does not count it
         if inputs.ndim == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         return Batch(inputs, targets, scale=len(rows) * self.shard.world_size / len(index))
@@ -111,15 +111,15 @@ class Batches(Dataset[Batch]):
 
 
 def loader(batches: Batches) -> Any:
-    """What to iterate over: the batches themselves, or workers that decode them where they come from disk."""
+    """The batches themselves, or worker processes that decode them if they come from disk."""
     return Workers(batches) if batches.split.on_disk else batches
 
 
 class Workers:
-    """Batches made by worker processes, one for each core, in order.
+    """Batches made by worker processes, one per core, in order.
 
-    A user's mistake, such as an image file that is broken, leaves a worker as the sentence that it is: torch
-    would wrap it into its own traceback.
+    A worker returns a `UserError`, such as one about a broken image file, and it is raised here: torch would
+    wrap it into its own traceback.
     """
 
     def __init__(self, batches: Batches) -> None:
@@ -136,7 +136,7 @@ class Workers:
 
 
 class _Returned(Dataset[Batch | UserError]):
-    """The batches, or the mistakes found in making them, handed back rather than raised."""
+    """The batches; a `UserError` from making one is returned instead of raised."""
 
     def __init__(self, batches: Batches) -> None:
         self.batches = batches

@@ -1,7 +1,7 @@
-"""The files of checkpoints: written whole or not at all, and read without executing anything.
+"""Checkpoint files: written whole or not at all, and read without executing anything.
 
-`checkpoint.ckpt` is on the disk, whatever happens to the machine. Lightning runs keep the epochs after it in
-`checkpoint.recent.ckpt` without waiting for the disk: it survives the end of the process, not a power cut.
+`checkpoint.ckpt` is flushed to the disk and survives a power cut. Lightning runs also write later epochs to
+`checkpoint.recent.ckpt` without waiting for the disk: it survives the end of the process, but no power cut.
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ LASTING, RECENT = "checkpoint.ckpt", "checkpoint.recent.ckpt"
 def write_checkpoint(path: Path, checkpoint: dict[str, Any], *, durable: bool) -> None:
     """Write a checkpoint, whole or not at all; with `durable`, wait until it is on the disk."""
     content = io.BytesIO()
-    torch.save(checkpoint, content)  # not to the disk: where that is full, torch raises a RuntimeError
+    torch.save(checkpoint, content)  # to memory first: on a full disk torch raises a RuntimeError
     with atomic_path(path, durable=durable) as temporary:
         temporary.write_bytes(content.getbuffer())
 
 
 def find_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """Path and content of the checkpoint with most epochs, leaving out one that is damaged if it can."""
+    """Path and content of the checkpoint with the most epochs; None if there is none.
+
+    A damaged checkpoint is skipped if the other one can be read.
+    """
     found, damaged = [], None
     for path in (folder / RECENT, folder / LASTING):
         try:
@@ -51,16 +54,16 @@ def find_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """Remove the checkpoints of a run that is complete."""
+    """Remove the checkpoints of a complete run."""
     for name in (LASTING, RECENT):
         (folder / name).unlink(missing_ok=True)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """A checkpoint's content."""
+    """The content of a checkpoint."""
     try:
         with zipfile.ZipFile(path) as archive:
-            if archive.testzip() is not None:  # torch does not look at the checksums
+            if archive.testzip() is not None:  # torch does not check the checksums
                 raise ValueError("a checksum is wrong")
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever torch's unpickler raises on nonsense

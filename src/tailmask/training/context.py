@@ -1,4 +1,4 @@
-"""What stands around training: silence, signals, the group of processes, full disks and memory."""
+"""Context managers for training: logging, signals, the process group, full disks, out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["disk_errors", "interrupts", "memory_errors", "process_group", "quiet
 
 @contextlib.contextmanager
 def process_group() -> Iterator[None]:
-    """Leave the group of processes that is joined within; one that was there before stays."""
+    """Destroy the process group on leaving, if it was created inside."""
     distributed = torch.distributed
     before = distributed.is_available() and distributed.is_initialized()
     try:
@@ -32,7 +32,7 @@ def process_group() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Lightning's advice and banners kept from the user, who has asked tailmask and not Lightning."""
+    """Hide Lightning's advice and banners from the user."""
     loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric", "lightning")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -49,7 +49,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupts() -> Iterator[None]:
-    """Ctrl-C as `KeyboardInterrupt` again, which Lightning turns into an exit, and SIGTERM likewise."""
+    """Turn Lightning's exit after Ctrl-C or SIGTERM back into a `KeyboardInterrupt`."""
     main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT) if main else None
     try:
@@ -63,7 +63,7 @@ def interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def terminations() -> Iterator[None]:
-    """SIGTERM as `KeyboardInterrupt`, like Ctrl-C, where this is the main thread."""
+    """Turn SIGTERM into a `KeyboardInterrupt`, like Ctrl-C; does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -80,28 +80,28 @@ def terminations() -> Iterator[None]:
 
 @contextlib.contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """A full or read-only disk as a sentence that says how to go on."""
+    """Turn the error of a full or read-only disk into a `UserError` that says how to resume."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO):
             raise
         raise UserError(
-            f"{folder} cannot be written to ({error.strerror}): once it can, the same command goes on from "
-            "the last finished epoch"
+            f"{folder} cannot be written to ({error.strerror}): fix that, then the same command resumes "
+            "after the last finished epoch"
         ) from error
 
 
 @contextlib.contextmanager
 def memory_errors(batch_size: int) -> Iterator[None]:
-    """Memory that runs out, a GPU's or the machine's, as a sentence that says what takes less of it."""
+    """Turn an out-of-memory error, on GPU or CPU, into a `UserError` that says how to need less memory."""
     try:
         yield
     except Exception as error:
         if not is_out_of_memory(error):
             raise
         raise UserError(
-            f"memory ran out in training with batches of {batch_size}: once more is free, as with fewer "
-            "--jobs, the same command goes on from the last finished epoch; otherwise try "
+            f"memory ran out in training with batches of {batch_size}: free some, for example with fewer "
+            "--jobs, then the same command resumes after the last finished epoch; or try "
             f"--set schedule.batch_size={max(1, batch_size // 2)} with another --out"
         ) from error

@@ -1,4 +1,4 @@
-"""Training: from a configuration to a complete run folder, whatever happens on the way."""
+"""Training: from a configuration to a complete run folder, also after interruptions."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = ["Execution", "describe", "determining", "train"]
 
 @dataclass(frozen=True)
 class Execution:
-    """How a run is computed.
+    """Devices, threads and logging of a run.
 
-    The number of devices is part of what determines the result; the number of threads changes its last bits.
+    The result depends on the number of devices. The number of threads changes only its last bits.
 
     Args:
         devices: Processes that train together on this machine, one on each device.
-        threads: CPU threads of a process; None leaves torch's choice.
-        tensorboard: Whether to log for TensorBoard into the run folder as well.
+        threads: CPU threads per process; None keeps torch's choice.
+        tensorboard: Whether to write TensorBoard logs to the run folder, too.
     """
 
     devices: int = 1
@@ -53,11 +53,11 @@ def train(
     execution: Execution | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """Make the run in `folder`: train it, go on with it where it was interrupted, or just read it.
+    """Train the run in `folder`, or resume it; a complete run is only read.
 
-    `dataset` saves loading the data that `config` names where it is at hand. What cannot work raises a
-    `UserError` before anything is written; an interrupt raises `KeyboardInterrupt` and leaves a run that the
-    same call goes on with.
+    Pass `dataset` if the data that `config` names are already loaded. A configuration that cannot work raises
+    a `UserError` before anything is written. An interrupt raises `KeyboardInterrupt`; the same call then
+    resumes the run.
     """
     if not config.is_plain:
         raise ValueError(
@@ -88,19 +88,19 @@ def train(
             _train(config, folder, parts, placement, execution, progress=None, record=record)
         else:
             with locked(folder):
-                if not Run(folder).is_complete:  # another process may have ended just now
+                if not Run(folder).is_complete:  # another process may just have completed it
                     _train(config, folder, parts, placement, execution, progress=progress, record=record)
     return Run(folder)
 
 
 def determining(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:
-    """All that the result of a run depends on."""
+    """Everything that the result of a run depends on."""
     own = determined_by(config)
     return {"data": dataset.source, **own, "world_size": world_size}
 
 
 def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:
-    """What run.json says of a run."""
+    """The content of run.json for a new run."""
     determines = determining(config, dataset, world_size=world_size)
     statistics = summaries(dataset)
     return config.to_json() | {
@@ -149,7 +149,7 @@ def _train(
         else:
             from tailmask.training.with_lightning.lightning_run import train_with_lightning
 
-            del checkpoint  # Lightning reads it for itself
+            del checkpoint  # Lightning reads the file itself
             train_with_lightning(session, placement, path)
     finally:
         if progress is not None:
@@ -157,7 +157,7 @@ def _train(
 
 
 def is_table_run(config: RunConfig, dataset: Dataset, *, world_size: int) -> bool:
-    """Whether the small loop trains a run: rows of numbers, one device, and a network for tables."""
+    """True if the small loop trains the run: rows of numbers, one device, and a network for tables."""
     optimizer, schedule = config.recipe.optimizer, config.recipe.schedule
     is_plain = (
         world_size == 1 and not config.compiled and config.recipe.model.name in ("mlp", "linear")

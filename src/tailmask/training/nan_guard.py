@@ -1,4 +1,4 @@
-"""The loss of an epoch, and numbers that go wrong in it, without waiting for the device at every step."""
+"""An epoch's loss, and a check for NaN and infinite values that does not wait for the GPU at every step."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["Fault", "Watch"]
 
 
 class Fault(NamedTuple):
-    """The first step (counted from 1) whose loss or outputs are not finite, and what is to blame."""
+    """The first step (counted from 1) whose loss or outputs are not finite, and which values to blame."""
 
     step: int
     what: Literal["inputs", "outputs", "loss"]
 
 
 class Watch:
-    """Adds up an epoch's losses, and finds the first step whose loss or outputs are not finite.
+    """Sum of an epoch's losses, and the first step whose loss or outputs are not finite.
 
-    Looking at a number waits for everything that the device is at. So steps on a GPU are looked at some at a
-    time, which ends a run that has gone wrong a few steps later; on the CPU each is looked at by itself.
+    Reading a number waits until the device has finished its work. On a GPU, steps are therefore checked in
+    groups, and a diverged run stops a few steps later. On the CPU, each step is checked at once.
 
     >>> watch, ones = Watch(), torch.ones(2, 3)
     >>> watch.add(torch.tensor(0.5), logits=ones, inputs=ones, num_rows=2), watch.total
@@ -34,14 +34,14 @@ class Watch:
     STEPS_BETWEEN_LOOKS = 20
 
     def __init__(self) -> None:
-        self.total = 0.0  # loss of all samples in the steps that were looked at
+        self.total = 0.0  # loss of all samples in the steps checked so far
         self._num_seen = 0
         self._waiting: list[tuple[Tensor, float, float]] = []
 
     def add(
         self, loss: Tensor, *, logits: Tensor, inputs: Tensor, num_rows: int, scale: float = 1.0
     ) -> Fault | None:
-        """Take in a step, as `Batch` has its scale; what was found by now, in this step or one before it."""
+        """Add a step with its `Batch.scale`; return a fault found by now, in this step or an earlier one."""
         outputs = logits.detach().isfinite().all()
         if loss.is_cpu:
             are_finite = bool(outputs)
@@ -52,7 +52,7 @@ class Watch:
         return self.look() if len(self._waiting) >= self.STEPS_BETWEEN_LOOKS else None
 
     def look(self) -> Fault | None:
-        """Wait for the steps that were not looked at yet; the first fault in them."""
+        """Check the remaining steps and return the first fault in them."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return None
@@ -64,6 +64,6 @@ class Watch:
         loss, outputs, inputs = seen
         self._num_seen += 1
         if math.isfinite(loss) and outputs:
-            self.total += loss * num_rows / scale  # of the rows that do not just fill up
+            self.total += loss * num_rows / scale  # without padding rows
             return None
         return Fault(self._num_seen, "inputs" if not inputs else "loss" if outputs else "outputs")

@@ -1,4 +1,4 @@
-"""Progress of a run: the protocol of whoever shows it, and the step reports that it gets."""
+"""Progress of a run: the protocol for displays, and the reports of steps to them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["Progress", "StepReports"]
 
 
 class Progress(Protocol):
-    """Hears of a run's progress; all calls come from the first process."""
+    """A display of a run's progress; all calls come from the first process."""
 
     def note(self, text: str) -> None:
-        """Something worth knowing, such as the epoch that a run resumes after."""
+        """Show a note, such as the epoch that a run resumes after."""
 
     def begin(self, *, done: int, total: int) -> None:
         """Training begins, with `done` of `total` epochs behind it."""
 
     def step(self, *, epoch: int, share: float, loss: float | None, num_samples: int) -> None:
-        """A share of an epoch (counted from 1) is done; several times a second at most.
+        """A share of an epoch (counted from 1) is done; called at most several times per second.
 
-        Without a loss, folds are counted in place of epochs.
+        Without a loss, `epoch` counts folds.
         """
 
     def record(self, record: Mapping[str, Any]) -> None:
@@ -34,7 +34,7 @@ class Progress(Protocol):
 
 
 class StepReports:
-    """Tells a `Progress` about steps, ten times a second at most: reading a loss waits for the device."""
+    """Reports steps to a `Progress`, at most ten times per second: reading a loss waits for the device."""
 
     SECONDS_BETWEEN_STEPS = 0.1
 

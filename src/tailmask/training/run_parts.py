@@ -27,9 +27,9 @@ __all__ = ["Parts", "build_parts"]
 
 @dataclass(frozen=True)
 class Parts:
-    """What a run trains and with what: both training engines work on these.
+    """The parts of a run that both training engines work on.
 
-    `model_arguments` are those of `build_model` that rebuild the network for prediction.
+    `model_arguments` are the arguments of `build_model` that rebuild the network for prediction.
     """
 
     network: nn.Module
@@ -40,7 +40,7 @@ class Parts:
     model_arguments: dict[str, Any]
 
     def begin_epoch(self, epoch: int, *, rank: int = 0) -> tuple[Tensor, Tensor] | None:
-        """Seed an epoch, counted from 0; the ratios (C,) and keep probabilities (2, C) that it trains at."""
+        """Seed an epoch, counted from 0, and return its ratios (C,) and keep probabilities (2, C)."""
         seed = derive(self.seed, "network", epoch, rank)
         if next(self.network.parameters()).is_cpu:
             torch.default_generator.manual_seed(seed)  # torch.manual_seed takes a thousand times as long
@@ -60,7 +60,7 @@ class Parts:
     def validate(
         self, *, shard: Shard | None = None, device: torch.device | str = "cpu"
     ) -> dict[str, float] | None:
-        """Metrics on the validation split, whose outputs also feed PLM where the method says so."""
+        """Metrics on the validation split; PLM gets its outputs, too, if the method says so."""
         split, objective = self.dataset.validation, self.objective
         if split is None:
             return None
@@ -68,7 +68,7 @@ class Parts:
         logits = predict(self.network, split, shard=shard, device=device)
         targets = all_targets(split)
         if objective.masking is not None and objective.statistics == "validation":
-            # Each rank has them all; step() sums over ranks, so each records its own rows.
+            # Each rank has all outputs, but records only its own rows: step() sums over ranks.
             mine = slice(rank, None, world_size)
             objective.masking.update(logits[mine].to(device), targets[mine].to(device))
         return validation_metrics(
@@ -80,20 +80,20 @@ class Parts:
         )
 
     def fault_error(self, fault: Fault, *, epoch: int, num_steps: float) -> UserError:
-        """The error that stops a run whose numbers are no longer finite; epochs count from 0."""
+        """The error that stops a run with NaN or infinite values; epochs count from 0."""
         where = f"in epoch {epoch + 1}, step {fault.step} of {num_steps}"
         if fault.what == "inputs":
-            return UserError(f"the inputs hold NaN or infinite values {where}: look for them in the data")
+            return UserError(f"the inputs hold NaN or infinite values {where}: check the data for them")
         what = "loss" if fault.what == "loss" else "network's outputs"
         return UserError(
-            f"the {what} became NaN or infinite {where}, mostly a sign of too high a learning rate: "
+            f"the {what} became NaN or infinite {where}, often because the learning rate is too high: "
             f"try --set optimizer.lr={self.recipe.optimizer.lr / 10:g} with another --out "
             "(the checkpoint of the last finished epoch is kept)"
         )
 
 
 def build_parts(config: RunConfig, dataset: Dataset, *, world_size: int = 1) -> Parts:
-    """The parts of a run; refuses what cannot work."""
+    """The parts of a run; raises a `UserError` for a configuration that cannot work."""
     recipe = config.recipe
     _check_groups(recipe.evaluation, num_classes=len(dataset.classes))
     objective = build_objective(
@@ -127,7 +127,7 @@ def build_parts(config: RunConfig, dataset: Dataset, *, world_size: int = 1) -> 
         bias = (positives / negatives).log()  # (C,)
     torch.manual_seed(derive(config.seed, "weights"))
     network = build_model(shape=dataset.shape, num_classes=len(dataset.classes), bias=bias, **model, **start)
-    if isinstance(network, PretrainedNetwork):  # what builds it again without the folder of its weights
+    if isinstance(network, PretrainedNetwork):  # rebuilds it without the folder of its weights
         model["config"] = network.config_json()
     _check_batches(network, dataset, batch_size=recipe.schedule.batch_size, world_size=world_size)
     network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's types lack memory_format alone
@@ -138,17 +138,20 @@ def _check_groups(recipe: EvaluationRecipe, *, num_classes: int) -> None:
     for name, sizes in (("rarest", recipe.rarest), ("frequent", recipe.frequent)):
         if not all(1 <= size <= num_classes for size in sizes):
             raise UserError(
-                f"evaluation.{name} must be numbers of classes, of which there are {num_classes}, "
+                f"evaluation.{name} must be numbers of classes from 1 to {num_classes}, "
                 f"got {listing(sizes)}: set it, as in --set evaluation.{name}=[1]"
             )
 
 
 def _check_batches(network: nn.Module, dataset: Dataset, *, batch_size: int, world_size: int) -> None:
-    """A remainder of one row joins another batch; where all have just one, there is none to join."""
+    """Refuse batches of one row per process if batch normalisation needs two.
+
+    A last batch of one row joins the batch before it, but that does not help if all batches have one row.
+    """
     number = min(batch_size, len(dataset.train))
     if number <= world_size and needs_two_rows(network, dataset.shape):
         whom = "a single row" if world_size == 1 else f"each of {world_size} processes a single row"
         raise UserError(
-            f"batches of {number} leave {whom}, which the network's batch normalisation cannot take: "
+            f"batches of {number} leave {whom}, but the network's batch normalisation needs two: "
             f"set schedule.batch_size to {2 * world_size} or more"
         )

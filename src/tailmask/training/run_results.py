@@ -1,4 +1,4 @@
-"""What a finished run leaves: predictions, metrics, and the model with all that prediction needs."""
+"""The results of a finished run: predictions, metrics, and the model with everything for prediction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tailmask.training.split_outputs import all_targets, predict
 
 __all__ = ["MOST_CONFUSED_CLASSES", "write_results"]
 
-# A table of which class is taken for which has the square of this many numbers.
+# With more classes, no confusion matrix is written: its size is the square of their number.
 MOST_CONFUSED_CLASSES = 200
 
 
@@ -34,9 +34,9 @@ def write_results(
     shard: Shard | None = None,
     device: torch.device | str = "cpu",
 ) -> None:
-    """Evaluate the trained network once, at the recipe's threshold, and write what the run leaves.
+    """Evaluate the trained network at the recipe's threshold, and write the results.
 
-    All ranks must call it, and the first writes; metrics.json comes last, since it says that all is there.
+    All ranks must call it; the first one writes. metrics.json is written last: it marks the run as complete.
     """
     dataset = parts.dataset
     scale = parts.objective.logit_scale
@@ -81,7 +81,7 @@ def write_results(
 
 
 def _write_decisions(folder: Path, dataset: Dataset, logits: Tensor, targets: Tensor) -> Tensor:
-    """Write decisions.json, and give the thresholds for F1 (C,)."""
+    """Write decisions.json, and return the thresholds for F1 (C,)."""
     probabilities = logits.sigmoid()
     members = None if dataset.validation is None else dataset.validation.members
     decisions = fit_decisions(

@@ -1,4 +1,4 @@
-"""One go at a run, from its start or from its last checkpoint, as both training engines get it."""
+"""One session of a run, from its start or its last checkpoint; the input of both training engines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Session"]
 
 @dataclass(frozen=True)
 class Session:
-    """Where a run is written, what it trains, and who hears of its progress.
+    """The folder, configuration, parts and progress display of a run.
 
-    `lines` are the history of the epochs that are done.
+    `lines` are the history of the finished epochs.
     """
 
     folder: Path

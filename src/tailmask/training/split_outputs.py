@@ -1,4 +1,4 @@
-"""Outputs of a network on a whole split, and how good they are."""
+"""Outputs of a network on a whole split, and their metrics."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def predict(
 ) -> Tensor:
     """Outputs (N, C) of the network in evaluation mode, float32, on the CPU.
 
-    With a shard each rank computes its rows, and all ranks get all of them; all are outputs of the first
-    rank's network, whose buffers the others take over.
+    With a shard, each rank computes its own rows, and all ranks get all outputs. The other ranks take over
+    the buffers of the first rank's network, so all outputs come from the same network.
 
     >>> predict(nn.Linear(3, 2), Split(torch.eye(3), torch.zeros(3, 2, dtype=torch.int8))).shape
     torch.Size([3, 2])
@@ -30,9 +30,9 @@ def predict(
     if world_size > 1:
         _share_buffers(network)
     rows = torch.arange(rank, len(split), world_size)
-    # Images of a larger batch fall out of the processor's cache; rows of a table cost little but the call.
+    # Larger batches of images do not fit into the CPU's cache; for table rows the calls are the main cost.
     batches = Batches(split, rows, batch_size=128 if len(split.shape) == 3 else 1024)
-    # All outputs may be more than a GPU holds, but ranks can only gather them on theirs.
+    # All outputs may not fit on a GPU, but ranks can only gather them on their devices.
     kept = device if world_size > 1 else "cpu"
     with evaluation_mode(network):
         outputs = [network(batch.inputs.to(device)).float().to(kept) for batch in loader(batches)]
@@ -47,14 +47,14 @@ def predict(
 
 
 def _share_buffers(network: nn.Module) -> None:
-    """Give all ranks the first one's buffers, such as batch normalisation's statistics.
+    """Give all ranks the first rank's buffers, such as the statistics of batch normalisation.
 
-    DDP does that before each training pass, so that after the last one every rank has statistics of its own.
+    DDP does this before each training pass, so after the last pass the ranks have different statistics.
     """
     for buffer in network.buffers():
         content = buffer.contiguous()
         torch.distributed.broadcast(content, src=0)
-        if not buffer.equal(content):  # one that is spread over its storage cannot be written to
+        if not buffer.equal(content):  # an expanded buffer cannot be written to
             buffer.copy_(content)
 
 
@@ -73,7 +73,7 @@ def validation_metrics(
     single_label: bool,
     activation: Activation = "sigmoid",
 ) -> dict[str, float]:
-    """The few measures that are taken after each epoch.
+    """The metrics that are computed after each epoch.
 
     >>> validation_metrics(
     ...     torch.tensor([[2.0, -1.0], [-1.0, 1.0]]),

@@ -12,9 +12,9 @@ __all__ = ["Optimizer"]
 
 
 class Optimizer:
-    """Moves parameters by their gradients; the same numbers as the class of this name in `torch.optim`.
+    """Optimiser with the same results as the class of this name in `torch.optim`.
 
-    Constructing a class of `torch.optim` imports the compiler, which takes longer than many a fit.
+    Creating an optimiser of `torch.optim` imports the compiler, and this takes longer than many fits.
 
     >>> parameter = torch.ones(2)
     >>> Optimizer([([parameter], 0.0)], name="adamw").step([torch.tensor([1.0, -1.0])], 0.1)
@@ -41,14 +41,14 @@ class Optimizer:
         for parameters, decay in groups:
             start = self._groups[-1][0].stop if self._groups else 0
             self._groups.append((slice(start, start + len(parameters)), decay))
-        self.num_steps = torch.zeros((), device=self.parameters[0].device)  # in float32, as the kernels want
+        self.num_steps = torch.zeros((), device=self.parameters[0].device)  # in float32, for the kernels
         self.means = [torch.zeros_like(parameter) for parameter in self.parameters]
         self.squares = [torch.zeros_like(p) for p in self.parameters] if name != "sgd" else []
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], rate: float) -> None:
         """Move the parameters, in place, at a learning rate."""
-        dense = [gradient.contiguous() for gradient in gradients]  # the kernels take no notice of strides
+        dense = [gradient.contiguous() for gradient in gradients]  # the kernels ignore strides
         self.num_steps += 1
         for group, decay in self._groups:
             if self.name == "sgd":
@@ -101,7 +101,7 @@ class Optimizer:
         return {"state": dict(enumerate(states))}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state that `state` or an optimiser of `torch.optim` gave."""
+        """Continue from a state that `state` or an optimiser of `torch.optim` returned."""
         for index, values in state["state"].items():
             if self.name != "sgd":
                 self.num_steps.copy_(values["step"])  # the same for all parameters

@@ -18,7 +18,7 @@ from tailmask.training.tables.optimizers import Optimizer
 
 __all__ = ["RowSource", "TableLoop", "batch_loss", "batches"]
 
-# Bytes of inputs that are gathered at once: many small batches, but never a second copy of large data.
+# Bytes of inputs gathered at once: enough for many small batches, but never a second copy of large data.
 BLOCK_BYTES = 2**24
 
 
@@ -33,7 +33,7 @@ class RowSource(Protocol):
         ...
 
     def batch(self, index: Tensor) -> tuple[Tensor, ...]:
-        """Inputs (B, F), targets (B, C), and whatever else the criterion takes, for the rows in `index`."""
+        """Inputs (B, F), targets (B, C), and further arguments of the criterion, for the rows in `index`."""
         ...
 
 
@@ -75,7 +75,7 @@ class TableLoop:
     (2, True)
 
     Args:
-        network: Gives logits (B, C), or (M, B, C) in training where it has M members.
+        network: Returns logits (B, C), or (M, B, C) in training if it has M members.
         criterion: (logits, targets, …) → mean loss of the batch.
         optimizer: Moves the network's parameters.
         bf16: Whether to compute in mixed precision.
@@ -106,9 +106,9 @@ class TableLoop:
         rate: Callable[[int], float],
         on_step: Callable[[int, float, int], None] | None = None,
     ) -> Fault | None:
-        """Train on the batches of an epoch; the step whose numbers are not finite ends it.
+        """Train on the batches of an epoch; stop at NaN or infinite values, and return where they are.
 
-        `rate` gives the learning rate of a step, counted from 0. `on_step` gets the step, its loss and its
+        `rate` returns the learning rate of a step, counted from 0. `on_step` gets the step, its loss and its
         number of rows.
         """
         self.total, self.num_rows = 0.0, 0
@@ -121,7 +121,7 @@ class TableLoop:
             # Each member gets the gradient of a network that is trained alone.
             gradients = torch.autograd.grad(loss if logits.ndim == 2 else loss * len(logits), parameters)
             value = loss.item()
-            # PLM sets aside outputs that are not finite, so that the loss alone does not show them.
+            # PLM leaves out outputs that are not finite, so the loss alone does not show them.
             if not (math.isfinite(value) and math.isfinite(logits.detach().sum().item())):
                 fault = _fault(step, value, logits, inputs)
                 if fault is not None:
@@ -135,7 +135,7 @@ class TableLoop:
 
 
 def _fault(step: int, loss: float, logits: Tensor, inputs: Tensor) -> Fault | None:
-    """What is not finite in a step; None where just a sum of large outputs overflows."""
+    """The fault of a step; None if only a sum of large outputs overflowed."""
     if not bool(logits.detach().isfinite().all()):
         return Fault(step + 1, "outputs" if bool(inputs.isfinite().all()) else "inputs")
     return None if math.isfinite(loss) else Fault(step + 1, "loss")

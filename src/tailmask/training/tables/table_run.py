@@ -27,12 +27,12 @@ from tailmask.training.tables.table_loop import TableLoop, batches
 
 __all__ = ["Checkpoints", "train_table"]
 
-# A state of at most so many bytes is copied after each epoch, so that an interrupt loses no finished epoch.
+# A state of at most this many bytes is copied after each epoch: then an interrupt loses no finished epoch.
 KEPT_BYTES = 2**28
 
 
 def train_table(session: Session, checkpoint: dict[str, Any]) -> None:
-    """Train a run, from the content of a checkpoint unless that is empty, and write its results."""
+    """Train a run, from a checkpoint's content unless it is empty, and write the results."""
     parts, config, progress = session.parts, session.config, session.progress
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     parts.network.to(device).train()
@@ -79,7 +79,7 @@ def train_table(session: Session, checkpoint: dict[str, Any]) -> None:
 
 
 def _train_epoch(session: Session, loop: TableLoop, epoch: int) -> dict[str, Any]:
-    """Train an epoch, counted from 0; its record."""
+    """Train an epoch, counted from 0, and return its record."""
     parts, schedule, lr = session.parts, session.config.recipe.schedule, session.config.recipe.optimizer.lr
     began = time.perf_counter()
     in_force = parts.begin_epoch(epoch)
@@ -120,7 +120,7 @@ def _train_epoch(session: Session, loop: TableLoop, epoch: int) -> dict[str, Any
 
 
 class _Rows:
-    """A split as the loop takes it."""
+    """A split in the form that the loop needs."""
 
     def __init__(self, split: Split) -> None:
         self.split = split
@@ -137,10 +137,10 @@ class _Rows:
 
 
 class Checkpoints:
-    """History and checkpoints of a run: a line for each epoch, a checkpoint when some seconds have passed.
+    """History and checkpoints of a run: one line per epoch, and a checkpoint every few seconds.
 
     A killed process loses those seconds. On an interrupt or an error, `rescue` writes the state after the
-    last finished epoch, of which a copy is kept while it is small.
+    last finished epoch; a copy of that state is kept if it is small.
     """
 
     SECONDS_BETWEEN = 5.0
@@ -151,7 +151,7 @@ class Checkpoints:
         self.state = state
         self.optimizer = optimizer
         self._written = time.monotonic()
-        self._waiting: dict[str, Any] | None = None  # a checkpoint that is not on the disk
+        self._waiting: dict[str, Any] | None = None  # a checkpoint that is not on the disk yet
         tensors = [*state.state_dict().values(), *optimizer.means, *optimizer.squares]
         self._is_small = sum(tensor.nbytes for tensor in tensors) <= KEPT_BYTES
 
@@ -166,7 +166,7 @@ class Checkpoints:
             self._written = time.monotonic()
 
     def rescue(self) -> None:
-        """Write the state after the last finished epoch, unless that is done."""
+        """Write the state after the last finished epoch, unless it is already on the disk."""
         if self._waiting is not None:
             write_checkpoint(self.folder / LASTING, self._waiting, durable=True)
             self._waiting = None

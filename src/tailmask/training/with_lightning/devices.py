@@ -1,4 +1,4 @@
-"""Where a run is computed: devices, machines, and this process's place among all of them."""
+"""Devices and machines of a run, and the rank of this process."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tailmask._util.messages import UserError
 
 __all__ = ["Placement", "num_cores"]
 
-# How many tasks Slurm has put on each machine: those of this step, of the option, of the whole job.
+# Slurm's numbers of tasks per machine: of this step, of the option, of the whole job.
 _TASKS_PER_NODE = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 
-# From this number on, steps are Slurm's own, such as the shell that salloc opens.
+# Steps with this number or a higher one are Slurm's own, such as the shell that salloc opens.
 _OWN_STEPS = 0xFFFFFFF0
 
 
@@ -28,7 +28,7 @@ def num_cores() -> int:
 
 @dataclass(frozen=True)
 class Placement:
-    """Processes that train together, `devices` on each of `num_nodes` machines, and which one this is.
+    """Processes that train together, `devices` on each of `num_nodes` machines, and the rank of this one.
 
     >>> Placement.from_environment({}).world_size
     1
@@ -52,12 +52,12 @@ class Placement:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that writes and prints."""
+        """True for the process that writes and prints."""
         return self.rank == 0
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Placement:
-        """The placement that torchrun or Slurm has set up; one process where neither has."""
+        """The placement that torchrun or Slurm has set up; a single process without either."""
         names = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
         if all(environment.get(name, "").isdigit() for name in names):
             rank, world_size, devices = (int(environment[name]) for name in names)
@@ -81,7 +81,7 @@ def _num_nodes(world_size: int, devices: int, names: tuple[str, ...]) -> int:
 
 
 def _tasks_per_node(environment: Mapping[str, str], world_size: int) -> tuple[int, str]:
-    """How many tasks each machine has, written as in 4, 4(x2) or 4,4, and the variable that says so."""
+    """Number of tasks per machine, written as in 4, 4(x2) or 4,4, and the name of its variable."""
     advice = "add --ntasks-per-node to the options of sbatch or srun"
     for name in _TASKS_PER_NODE:
         numbers = [re.fullmatch(r"(\d+)(?:\(x\d+\))?", part) for part in environment.get(name, "").split(",")]
@@ -91,14 +91,14 @@ def _tasks_per_node(environment: Mapping[str, str], world_size: int) -> tuple[in
         if len(distinct) > 1:
             raise UserError(
                 f"srun has started {world_size} tasks, {environment[name]} on its machines, but a run needs "
-                f"as many on each: {advice}"
+                f"the same number on each: {advice}"
             )
         return distinct.pop(), name
-    raise UserError(f"srun has started {world_size} tasks, but not said how many on each machine: {advice}")
+    raise UserError(f"srun has started {world_size} tasks, but did not say how many per machine: {advice}")
 
 
 def _started_by_srun(environment: Mapping[str, str]) -> bool:
-    """Neither the batch script itself, nor a shell in which commands are typed for one process."""
+    """True in a step of srun; false in the batch script itself and in an interactive shell."""
     in_shell = environment.get("SLURM_JOB_NAME") in ("bash", "interactive") or "SLURM_PTY_PORT" in environment
     return (
         "SLURM_STEP_ID" in environment and _number(environment, "SLURM_STEP_ID") < _OWN_STEPS and not in_shell

@@ -38,11 +38,11 @@ def launch(
 ) -> None:
     """Train in `execution.devices` new processes, and wait for them.
 
-    Each gets torchrun's environment variables, so that there is one way for processes to find each other,
-    whoever has started them. A `UserError` of one of them is raised here.
+    Each gets torchrun's environment variables, so processes find each other in the same way, with or without
+    torchrun. A `UserError` of one of them is raised here.
     """
     _check_devices(execution.devices)
-    # A fork server imports once for all ranks; "spawn" is for systems that have none.
+    # A fork server imports once for all ranks; "spawn" is for systems without one.
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(method)
     if method == "forkserver":
@@ -102,19 +102,19 @@ def _work(
 
 
 def _check_devices(asked: int) -> None:
-    """Refuse more processes than there are devices: a mistyped number would bring the machine down."""
+    """Refuse more processes than devices: a mistyped number would bring the machine down."""
     gpus = torch.cuda.device_count()
     available = gpus or os.cpu_count() or 1
     if asked > available:
         kind = "GPU" if gpus else "core"
         raise UserError(
             f"--devices asks for {asked} processes, but this machine has only {available} "
-            f"{kind}{'s' if available > 1 else ''}: take as many, or start processes with torchrun"
+            f"{kind}{'s' if available > 1 else ''}: ask for fewer, or start processes with torchrun"
         )
 
 
 def _stop(processes: Sequence[Any]) -> None:
-    """End the ranks, which a terminal's Ctrl-C has reached already, but a signal to this process has not."""
+    """Stop the ranks: Ctrl-C in a terminal reaches them, but a signal to this process alone does not."""
     for patience, number in ((1.0, signal.SIGINT), (SECONDS_TO_STOP, signal.SIGKILL)):
         deadline = time.monotonic() + patience
         for process in processes:

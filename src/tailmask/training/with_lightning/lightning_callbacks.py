@@ -1,4 +1,4 @@
-"""What Lightning calls during a run: the recorder of epochs, checkpoint files, and progress."""
+"""Lightning's callbacks of a run: the recorder of epochs, checkpoint files, and progress."""
 
 from __future__ import annotations
 
@@ -39,12 +39,11 @@ class AtomicCheckpointIO(CheckpointIO):
 
 
 class EpochRecorder(Checkpoint):
-    """At each epoch's end: a line of history, then the checkpoint that makes the epoch count as done.
+    """Writes a line of history after each epoch, then the checkpoint that makes the epoch count as finished.
 
-    The checkpoint has all lines as well, so that the history can be put right by it. Lightning calls a
-    `Checkpoint` after all other callbacks and the module. A process that is killed loses nothing that it has
-    written; against power cuts the files are also forced to the disk, but not so often that short epochs
-    would wait for it all the time.
+    The checkpoint holds all lines, too: a resumed run restores its history from them. Lightning calls a
+    `Checkpoint` after all other callbacks and the module. A killed process loses nothing that it has written.
+    The files are also flushed to the disk, against power cuts, but not after every short epoch.
     """
 
     SECONDS_BETWEEN_SYNCS = 10.0
@@ -58,7 +57,7 @@ class EpochRecorder(Checkpoint):
     ) -> None:
         self.folder = folder
         self.on_record = on_record
-        self.lines = list(lines)  # of the epochs that are done
+        self.lines = list(lines)  # of the finished epochs
         self.last_sync = -math.inf
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -87,7 +86,7 @@ class EpochRecorder(Checkpoint):
 
 
 class ProgressCallback(pl.Callback):
-    """Tells a `Progress` about the steps."""
+    """Reports the steps to a `Progress`."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress

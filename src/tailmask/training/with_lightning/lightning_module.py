@@ -27,8 +27,8 @@ __all__ = ["TrainingModule"]
 class TrainingModule(pl.LightningModule):
     """Trains a network with an objective on a data set.
 
-    Everything random comes from generators seeded by (seed, epoch), and the learning rate is a function of
-    the epoch and the step: nothing but weights, optimiser and ratios has to be carried over a restart.
+    All random numbers come from generators seeded by (seed, epoch), and the learning rate is a function of
+    the epoch and the step. So a resumed run needs only the weights, the optimiser and the ratios.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -47,7 +47,7 @@ class TrainingModule(pl.LightningModule):
 
     @property
     def shard(self) -> Shard:
-        """This process's place among the ranks."""
+        """Rank of this process, and the number of ranks."""
         return Shard(self.global_rank, self.trainer.world_size)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -55,7 +55,7 @@ class TrainingModule(pl.LightningModule):
         return build_optimizer(self.network, self.recipe.optimizer)
 
     def train_dataloader(self) -> Any:
-        """The batches of the present epoch; the trainer asks anew for each."""
+        """The batches of the current epoch; the trainer calls this before each epoch."""
         epoch = self.current_epoch
         batches = Batches(
             self.dataset.train,
@@ -84,8 +84,8 @@ class TrainingModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Loss of a batch."""
         inputs, targets, scale = batch
-        # Batches of other sizes go uncompiled: each would be compiled anew, and which kernels a batch meets
-        # must not depend on when the process was started.
+        # Batches of other sizes are not compiled: each size would be compiled anew, and the kernels for a
+        # batch must not depend on when the process was started.
         full = batch_idx + 1 < self.trainer.num_training_batches
         network = self.compiled if self.compiled is not None and full else self.network
         logits = self._logits(network, inputs)
@@ -96,12 +96,12 @@ class TrainingModule(pl.LightningModule):
         return loss if logits.ndim == 2 else loss * len(logits)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Clip the gradient; Lightning refuses to where the optimiser is fused."""
+        """Clip the gradient; Lightning's own clipping refuses fused optimisers."""
         if self.recipe.optimizer.clip:
             torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.optimizer.clip)
 
     def _share(self, targets: Tensor, scale: float) -> Tensor | float:
-        """The factor that makes the ranks' losses average to the batch's, by what each was divided by."""
+        """The factor on this rank's loss that makes the mean over ranks the loss of the whole batch."""
         weight = self.objective.total_weight(targets)
         if weight is None:
             return scale
@@ -110,7 +110,7 @@ class TrainingModule(pl.LightningModule):
         return weight * self.shard.world_size / total.clamp(min=torch.finfo(total.dtype).tiny)
 
     def _logits(self, network: Callable[[Tensor], Any], inputs: Tensor) -> Tensor:
-        """Outputs for a batch; an error in a user's own network, in training alone, is told as its own."""
+        """Logits of a batch; an error in a user's own network becomes a `UserError`."""
         name = self.recipe.model.name
         try:
             logits = network(inputs)
@@ -120,11 +120,11 @@ class TrainingModule(pl.LightningModule):
             raise UserError(f"the network of {name} failed in training: {reason(error)}") from error
         if not isinstance(logits, Tensor):
             kind = type(logits).__name__
-            raise UserError(f"the network of {name} must give logits in training, too, got a {kind}")
+            raise UserError(f"the network of {name} must return logits in training, too, got a {kind}")
         return logits
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Say how many epochs are done."""
+        """Add the number of finished epochs."""
         checkpoint["epochs_done"] = self.record["epoch"]
 
     def on_train_epoch_end(self) -> None:
@@ -149,7 +149,7 @@ class TrainingModule(pl.LightningModule):
         )
 
     def _refuse(self, fault: Fault | None) -> None:
-        """Stop a run that has gone wrong, before anything of it is kept."""
+        """Stop a run with NaN or infinite values before anything of this epoch is written."""
         if fault is not None:
             raise self.parts.fault_error(
                 fault, epoch=self.current_epoch, num_steps=self.trainer.num_training_batches
@@ -173,10 +173,10 @@ def build_optimizer(network: nn.Module, recipe: OptimizerRecipe) -> torch.optim.
 
 
 def _by_rate(network: nn.Module, recipe: OptimizerRecipe) -> list[tuple[list[nn.Parameter], float]]:
-    """The parameters that are trained, with their learning rate: the body's, and the last linear layer's."""
+    """The trained parameters with their learning rates: one for the body, one for the last linear layer."""
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     if not trained:
-        raise UserError("no weight of the network is trained: all of them are frozen")
+        raise UserError("all weights of the network are frozen, so none can be trained")
     if not recipe.body_lr:
         return [(trained, recipe.lr)]
     head = {id(parameter) for parameter in last_parameters(network)}

@@ -20,18 +20,18 @@ __all__ = ["train_with_lightning"]
 
 
 def train_with_lightning(session: Session, placement: Placement, checkpoint: Path | None) -> None:
-    """Train a run, from a checkpoint where there is one, and write its results."""
+    """Train a run, from a checkpoint if there is one, and write its results."""
     folder, config, progress = session.folder, session.config, session.progress
     module = TrainingModule(session.parts)
     recorder = EpochRecorder(folder, None if progress is None else progress.record, lines=session.lines)
     trainer = build_trainer(config, placement, recorder, progress=progress, tensorboard=session.tensorboard)
     if config.compiled:
-        # The function, not the module: that would be a second owner of the weights.
+        # Compile the function, not the module: a compiled module would be a second owner of the weights.
         module.compiled = torch.compile(module.network.forward, dynamic=False)
     try:
         with interrupts():
             trainer.fit(module, ckpt_path=None if checkpoint is None else str(checkpoint))
-            # Which has moved it to the CPU, where it is slow, and where NCCL cannot gather the outputs.
+            # fit() has moved the module to the CPU: that is slow, and NCCL cannot gather outputs there.
             module.to(trainer.strategy.root_device)
             write_results(folder, session.parts, config, shard=module.shard, device=module.device)
     except torch._dynamo.exc.TorchDynamoException as error:

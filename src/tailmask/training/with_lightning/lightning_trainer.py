@@ -1,4 +1,4 @@
-"""Lightning's trainer as runs need it: where it computes, what it writes, and who else takes part."""
+"""Lightning's trainer for runs: its devices, its logs, and its cluster environment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def build_trainer(
     progress: Progress | None,
     tensorboard: bool,
 ) -> pl.Trainer:
-    """The trainer of a run whose epochs `recorder` writes down."""
+    """The trainer of a run; `recorder` writes its epochs."""
     callbacks: list[pl.Callback] = [recorder]
     if progress is not None:
         callbacks.append(ProgressCallback(progress))
@@ -47,7 +47,7 @@ def build_trainer(
         plugins=[AtomicCheckpointIO(), _cluster(placement)],
         logger=_logger(recorder.folder) if tensorboard else False,
         default_root_dir=recorder.folder,
-        reload_dataloaders_every_n_epochs=1,  # an epoch's samples may be drawn anew
+        reload_dataloaders_every_n_epochs=1,  # a sampler may draw new samples for each epoch
         use_distributed_sampler=False,
         enable_progress_bar=False,
         enable_model_summary=False,
@@ -56,17 +56,17 @@ def build_trainer(
 
 
 class _Slurm(SLURMEnvironment):
-    """Slurm's variables as `Placement` has read them: Lightning knows fewer ways to ask for tasks."""
+    """Slurm's environment without Lightning's checks: `Placement` accepts more ways to ask for tasks."""
 
     def __init__(self) -> None:
         super().__init__(auto_requeue=False)  # the same command resumes by itself
 
     @staticmethod
     def _validate_srun_variables() -> None:
-        """Refuses tasks without --ntasks-per-node, however they are spread."""
+        """Skip Lightning's check: it refuses all tasks without --ntasks-per-node."""
 
     def validate_settings(self, num_devices: int, num_nodes: int) -> None:
-        """Holds the placement against the job's variables, which the step's may differ from."""
+        """Skip Lightning's check: it compares with the job's variables, and the step's may differ."""
 
 
 def _cluster(placement: Placement) -> ClusterEnvironment:
