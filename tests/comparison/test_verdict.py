@@ -220,9 +220,7 @@ def test_classes_that_cannot_be_judged_are_said() -> None:
         "3 of 6 classes (1 of the 2 rarest) have no test sample: their F1 is 0 with every method."
     ) in verdict(comparison).sentences
     few = dataclasses.replace(comparison, validation_positives=(9, 4, 0, 20, 30, 5))
-    assert (
-        "2 of 6 classes have fewer than 5 validation positives: their expected scores promise nothing."
-    ) in verdict(few).sentences
+    assert "2 of 6 classes have fewer than 5 validation positives: " in verdict(few).text
     assert "no test sample" not in verdict(constructed(values, values)).text
 
 

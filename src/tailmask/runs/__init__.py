@@ -1,6 +1,6 @@
 """A run on disk: recipe, configuration, folder, history, model file, reader. Training lives in `training`.
 
-`configure` makes the configuration of a run, and `Run` reads a run's folder. Nothing here imports Lightning.
+`configure` builds the configuration of a run, and `Run` reads a run folder. Nothing here imports Lightning.
 """
 
 from __future__ import annotations

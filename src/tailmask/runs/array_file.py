@@ -30,7 +30,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a file that `write_arrays` wrote.
 
-    Nothing is unpickled, and no array is larger than the file that announces it.
+    Nothing is unpickled, and no array may be larger than the file.
     """
     try:
         size = path.stat().st_size
@@ -45,10 +45,10 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, limit: int) -> NDArray[Any]:
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > limit:
-        raise ValueError(f"{entry.filename} is compressed, which tailmask's files never are")
+        raise ValueError(f"{entry.filename} is compressed, but tailmask never compresses its files")
     with archive.open(entry) as file:
         shape, fortran_order, dtype = read_array_header(file, f"the header of {entry.filename}")
         content = bytearray(file.read())
     if dtype.hasobject or fortran_order or math.prod(shape) * dtype.itemsize != len(content):
-        raise ValueError(f"{entry.filename} does not hold the array that it announces")
+        raise ValueError(f"the content of {entry.filename} does not fit its header")
     return np.frombuffer(content, dtype).reshape(shape)

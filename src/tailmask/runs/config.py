@@ -17,10 +17,10 @@ from tailmask.runs.recipe import Recipe
 __all__ = ["AskedPrecision", "Precision", "RunConfig", "determined_by", "differences", "digest"]
 
 Precision = Literal["32", "bf16"]
-AskedPrecision = Literal["32", "bf16", "auto"]  # auto is bf16 where the machine is fast at it
+AskedPrecision = Literal["32", "bf16", "auto"]  # auto is bf16 if the machine is fast at it
 
 
-# Fields that earlier versions lacked; at these values runs are what they were, and so are their digests.
+# Fields that earlier versions lacked. With these values, runs and their digests are the same as before.
 _LATER_FIELDS = (
     ("model", "input_dropout", 0.0),
     ("model", "members", 1),
@@ -36,11 +36,11 @@ _LATER_FIELDS = (
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that determines a run's result except the content of the data. It is final when it is made.
+    """Everything that determines a run's result except the content of the data.
 
     `method` and `recipe` are resolved: the recipe's options are in the method, and both are scaled to the
-    number of epochs. `name` is the method as it was asked for. With several `folds` there is
-    one model per fold.
+    number of epochs. `name` is the method that the user asked for. With several `folds` there is one model
+    per fold.
     """
 
     data: str
@@ -53,7 +53,7 @@ class RunConfig:
     precision: Precision = "32"
     compiled: bool = False
     folds: int = 1
-    notes: tuple[str, ...] = ()  # what a user should know of these choices; they determine nothing
+    notes: tuple[str, ...] = ()  # for the user; they do not affect the result
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -61,11 +61,11 @@ class RunConfig:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one network, trained on the training split."""
+        """True for one network that is trained on the training split."""
         return self.folds == 1 and self.method.learner is None
 
     def to_json(self) -> dict[str, Any]:
-        """What a run folder records of the configuration."""
+        """The configuration in the form that run.json records."""
         return {
             "name": self.name,
             "method": str(self.method),
@@ -104,7 +104,7 @@ class RunConfig:
 
 
 def determined_by(config: RunConfig) -> dict[str, Any]:
-    """What a run's result depends on beside the data and the number of processes.
+    """Everything that a run's result depends on, except the data and the number of processes.
 
     >>> from tailmask.runs import configure
     >>> determined_by(configure("digits", "plm+focal"))["method"]
@@ -120,7 +120,7 @@ def determined_by(config: RunConfig) -> dict[str, Any]:
 
 
 def digest(determining: dict[str, Any]) -> str:
-    """A short digest of what determines a run's result.
+    """A short digest of everything that determines a run's result.
 
     >>> digest({"seed": 0}) == digest({"seed": 0}) != digest({"seed": 1})
     True
@@ -130,7 +130,7 @@ def digest(determining: dict[str, Any]) -> str:
 
 
 def differences(there: dict[str, Any], asked: dict[str, Any], *, path: str = "") -> list[str]:
-    """What differs between two configurations, field by field, as text.
+    """The differences between two configurations, field by field, as text.
 
     >>> differences({"seed": 0, "recipe": {"lr": 0.1}}, {"seed": 1, "recipe": {"lr": 0.1}})
     ['seed (0 there, 1 asked for)']
@@ -142,7 +142,7 @@ def differences(there: dict[str, Any], asked: dict[str, Any], *, path: str = "")
         and there.get("file") == asked.get("file")
         and there.get("sha256") != asked.get("sha256")
     ):
-        return [f"the contents of {there['file']}"]  # whatever follows from them
+        return [f"the contents of {there['file']}"]  # other differences follow from them
     found: list[str] = []
     for name in sorted(there.keys() | asked.keys()):
         old, new = there.get(name), asked.get(name)

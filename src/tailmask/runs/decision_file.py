@@ -1,4 +1,4 @@
-"""`decisions.json` of a run: the threshold of each class, and what it is expected to reach on new data."""
+"""`decisions.json` of a run: the threshold of each class, and its expected scores on new data."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ __all__ = [
 FORMAT = "tailmask.decisions/1"
 NUM_FOLDS = 5
 
-# With fewer positives than folds some fold has none, and a class has no score there. Five are the least that
-# say anything: where all five are found, the exact 95 % interval of recall begins at 0.48.
+# With fewer positives than folds, some fold has none, and the class has no score there. Five is the smallest
+# number that says anything: if all five are found, the exact 95 % interval of recall begins at 0.48.
 FEWEST_POSITIVES = NUM_FOLDS
 
 
 @dataclass(frozen=True)
 class ClassDecision:
-    """The threshold of a class, and the scores that cross-fitted thresholds reach on validation data.
+    """The threshold of a class, and the scores of cross-fitted thresholds on validation data.
 
-    The 95 % intervals include the choice of the threshold. `promises` is false where there are fewer
-    positives than `FEWEST_POSITIVES`: the numbers are then mostly chance, and there are no intervals.
+    The 95 % intervals include the choice of the threshold. `promises` is false if there are fewer positives
+    than `FEWEST_POSITIVES`: the scores are then mostly chance, and there are no intervals.
     """
 
     name: str
@@ -76,16 +76,16 @@ class RunDecisions:
 
     @property
     def macro_f1(self) -> float:
-        """Mean expected F1 of the classes that have validation positives; NaN where none has."""
+        """Mean expected F1 of the classes with validation positives; NaN if there are none."""
         return _mean([each.f1 for each in self.classes if each.positives > 0])
 
 
 def validation_folds(
     targets: Tensor, members: NDArray[np.int64] | None = None, *, seed: int = 0
 ) -> NDArray[np.int64] | None:
-    """The fold of each validation row, (N,), to cross-fit thresholds with; None where rows are too few.
+    """The fold of each validation row, (N,), for cross-fitting thresholds; None if there are too few rows.
 
-    Folds keep the shares of the labels. Rows of one group, the first column of `members`, are in one fold.
+    Folds are stratified by label. Rows of one group, the first column of `members`, are in one fold.
 
     >>> validation_folds(torch.eye(2, dtype=torch.int8).repeat(5, 1)).tolist().count(0)
     2
@@ -107,9 +107,9 @@ def fit_decisions(
     folds: NDArray[np.int64] | None = None,
     thresholds: Tensor | None = None,
 ) -> RunDecisions | None:
-    """Thresholds for a rule, and what they are expected to reach; None where nothing can be cross-fitted.
+    """Thresholds for a rule, and their expected scores; None if nothing can be cross-fitted.
 
-    `folds` (N,) and `thresholds` (C,) are those of a run that has its own.
+    Pass `folds` (N,) and `thresholds` (C,) if the run already has them.
     """
     thresholds = rule.fit(probabilities, targets) if thresholds is None else thresholds
     folds = validation_folds(targets, members) if folds is None else folds
@@ -135,10 +135,10 @@ def fit_decisions(
 
 
 def few_positives(positives: Sequence[int]) -> str | None:
-    """A sentence where validation has too few positives to promise anything; None where it has enough.
+    """A warning about classes with too few validation positives; None if all have enough.
 
     >>> few_positives([9, 4, 0])
-    '2 of 3 classes have fewer than 5 validation positives: their expected scores promise nothing.'
+    '2 of 3 classes have fewer than 5 validation positives: their expected scores are mostly chance.'
     """
     few = sum(number < FEWEST_POSITIVES for number in positives)
     if not few:
@@ -146,7 +146,7 @@ def few_positives(positives: Sequence[int]) -> str | None:
     has = "class has" if len(positives) == 1 else "classes has" if few == 1 else "classes have"
     return (
         f"{few} of {len(positives)} {has} fewer than {FEWEST_POSITIVES} validation positives: "
-        f"{'its' if few == 1 else 'their'} expected scores promise nothing."
+        f"{'its' if few == 1 else 'their'} expected scores are mostly chance."
     )
 
 
@@ -156,7 +156,7 @@ def write_decisions(folder: Path, decisions: RunDecisions) -> None:
 
 
 def read_decisions(folder: Path) -> RunDecisions | None:
-    """The decisions of a run; None where it has none."""
+    """The decisions of a run; None if it has none."""
     path = folder / "decisions.json"
     try:
         fields: Any = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The writing side of a run folder: begin a run, go on with one, or refuse."""
+"""The writing side of a run folder: begin a run, resume one, or refuse."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tailmask.runs.recipe import ScheduleRecipe
 
 __all__ = ["begin_session", "check_folder", "end_session"]
 
-# What a number of epochs stretches along.
+# Fields of the schedule that scale with the number of epochs.
 _STRETCHED = ("recipe.schedule.warmup ", "recipe.schedule.milestones ")
 
 
 def check_folder(folder: Path, determining: dict[str, Any]) -> Run:
-    """The run in a folder, which may be empty; refuses one of another configuration, and foreign files."""
+    """The run in a folder, which may be empty; refuses a run with another configuration, and other files."""
     run = Run(folder)
     if run.exists:
         found = _differences(run.config.get("determines", {}), determining)
@@ -32,15 +32,15 @@ def check_folder(folder: Path, determining: dict[str, Any]) -> Run:
                 "choose another folder with --out"
             )
     elif folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
-        raise UserError(f"{folder} holds files that are not of a run: choose another folder with --out")
+        raise UserError(f"{folder} holds files, but no run: choose another folder with --out")
     elif folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: choose another folder with --out")
     return run
 
 
 def begin_session(folder: Path, record: dict[str, Any], *, epochs_done: int, threads: int) -> None:
-    """Write run.json, or add to the one that is there that the run goes on from an epoch."""
-    for leftover in folder.glob(".*.partial"):  # of a process that was killed while it wrote
+    """Write run.json, or add a session to the existing one."""
+    for leftover in folder.glob(".*.partial"):  # of a process that was killed during a write
         leftover.unlink(missing_ok=True)
     run = Run(folder)
     config = run.config if run.exists else record | environment()
@@ -53,14 +53,14 @@ def begin_session(folder: Path, record: dict[str, Any], *, epochs_done: int, thr
 
 
 def end_session(folder: Path, *, seconds: float) -> None:
-    """Add to the last session of run.json how long it took."""
+    """Add the duration to the last session in run.json."""
     config = Run(folder).config
     *earlier, last = config["sessions"]
     write_json(folder / "run.json", config | {"sessions": [*earlier, last | {"seconds": round(seconds, 1)}]})
 
 
 def _differences(there: dict[str, Any], asked: dict[str, Any]) -> list[str]:
-    """What differs, by the names that a user sets it by, without what follows from a number of epochs."""
+    """The differences, by names that users know, without those that follow from the number of epochs."""
     found = differences(there, asked)
     if _is_stretched(there, asked):
         found = [text for text in found if not text.startswith(_STRETCHED)]
@@ -68,7 +68,7 @@ def _differences(there: dict[str, Any], asked: dict[str, Any]) -> list[str]:
 
 
 def _is_stretched(there: dict[str, Any], asked: dict[str, Any]) -> bool:
-    """Whether one schedule is the other over another number of epochs."""
+    """True if the schedules are the same except for the number of epochs."""
     try:
         old, new = (from_mapping(ScheduleRecipe, each["recipe"]["schedule"]) for each in (there, asked))
     except (KeyError, TypeError, UserError):

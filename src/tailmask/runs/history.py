@@ -1,4 +1,4 @@
-"""The history of a run: one line of JSON an epoch, appended to, and put right when a run goes on."""
+"""The history of a run: one line of JSON per epoch, appended, and repaired when a run is resumed."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def epoch_record(
     update: RatioUpdate | None,
     validation: dict[str, float] | None,
 ) -> dict[str, Any]:
-    """One epoch's line: what it was trained with, and what was measured in it.
+    """The record of an epoch: its settings and its measurements.
 
-    Epochs count from 1 here. `ratio` and `keep` are those that the epoch was trained at; the divergences and
-    the gap were measured in it and set the next epoch's ratios. Six digits are kept, and NaN is null.
+    Epochs count from 1 here. The epoch was trained with `ratio` and `keep`. The divergences and the gap were
+    measured in it and determine the next epoch's ratios. Six digits are kept, and NaN is null.
     """
     record: dict[str, Any] = {
         "epoch": epoch + 1,
@@ -54,7 +54,7 @@ def epoch_record(
 
 
 def to_line(record: dict[str, Any]) -> str:
-    """A record as its line of the history.
+    """A record as a line of the history.
 
     >>> to_line({"epoch": 1, "loss": 0.5})
     '{"epoch": 1, "loss": 0.5}'
@@ -63,7 +63,7 @@ def to_line(record: dict[str, Any]) -> str:
 
 
 def scalars(record: dict[str, Any]) -> dict[str, float]:
-    """The single numbers of a record by name, for TensorBoard; ratios of the first 100 classes.
+    """The single numbers of a record by name, for TensorBoard; with ratios of the first 100 classes.
 
     >>> scalars({"epoch": 1, "loss": 0.5, "lr": 0.1, "validation": {"f1": 0.25, "ap": None}})
     {'loss': 0.5, 'lr': 0.1, 'validation/f1': 0.25}
@@ -75,7 +75,7 @@ def scalars(record: dict[str, Any]) -> dict[str, float]:
 
 
 def append_record(path: Path, record: dict[str, Any], *, durable: bool = True) -> None:
-    """Append a record to the history; with `durable` it is on the disk when this returns."""
+    """Append a record to the history; with `durable`, wait until it is on the disk."""
     with path.open("a", encoding="utf-8") as file:
         file.write(f"{to_line(record)}\n")
         if durable:
@@ -84,7 +84,7 @@ def append_record(path: Path, record: dict[str, Any], *, durable: bool = True) -
 
 
 def restore_history(path: Path, lines: Sequence[str]) -> None:
-    """Make the history these lines, one for each finished epoch.
+    """Replace the history by these lines, one per finished epoch.
 
     A kill can leave an extra line for an unfinished epoch, and a power cut can lose lines.
     """

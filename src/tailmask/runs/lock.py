@@ -15,7 +15,7 @@ __all__ = ["locked"]
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; another process that asks for it meanwhile gets a `UserError`.
+    """Hold the folder's lock; a second process that asks for it gets a `UserError`.
 
     The system releases the lock when the process ends, even when it is killed; the file `.lock` stays.
     """

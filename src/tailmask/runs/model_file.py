@@ -1,4 +1,4 @@
-"""Trained models as one safetensors file: the weights, and in its metadata all that prediction needs."""
+"""Trained models as one safetensors file: the weights, and metadata with everything else for prediction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEY = "tailmask"
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What the metadata of a model's file hold beside the weights."""
+    """The metadata of a model file: everything for prediction except the weights."""
 
     method: str
     classes: tuple[str, ...]
@@ -34,10 +34,10 @@ class ModelDescription:
     encoder: dict[str, Any]  # Encoder.to_json
     single_label: bool
     activation: Literal["sigmoid", "softmax"]
-    logit_scale: float  # what outputs are multiplied with to be logits; LDAM's are cosines
+    logit_scale: float  # logits = scale · outputs; LDAM's outputs are cosines
     threshold: float
-    thresholds: tuple[float, ...] | None  # fitted on validation, one a class
-    prior_shift: tuple[float, ...] | None  # added to logits, turns them back to the data's own prior
+    thresholds: tuple[float, ...] | None  # fitted on validation, one per class
+    prior_shift: tuple[float, ...] | None  # added to logits, corrects them to the prior of the data
     format: int = 1
 
 
@@ -47,36 +47,36 @@ def save_model(path: Path, network: nn.Module, description: ModelDescription) ->
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in network.state_dict().items()
     }
-    # One entry only: safetensors writes several in an order that differs from process to process.
+    # One entry only: safetensors writes several entries in an order that differs between processes.
     metadata = {_KEY: json.dumps(asdict(description), ensure_ascii=False)}
     write_bytes(path, save(weights, metadata=metadata))
 
 
 def read_description(path: Path) -> ModelDescription:
-    """The description in a model's file."""
+    """The description in a model file."""
     try:
         with safe_open(path, framework="pt") as file:
             fields = json.loads((file.metadata() or {})[_KEY])
         if not isinstance(fields, dict):
-            raise ValueError("its description is no JSON object")
+            raise ValueError("its description is not a JSON object")
         description = from_mapping(ModelDescription, fields)
         _check_lengths(description)
         return description
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not a model that tailmask has written: {error}") from error
+        raise UserError(f"{path} is not a model file of tailmask: {error}") from error
 
 
 def load_model(path: Path, *, model: str | None = None) -> tuple[nn.Module, ModelDescription]:
     """The trained network, in evaluation mode, with its description.
 
-    A network of the user's own is built by importing code. Which code is the caller's word alone, never the
-    file's: `model` must name the import path again.
+    A user's own network is built by importing code. Only the caller may choose this code, never the file:
+    `model` must name the import path again.
     """
     description = read_description(path)
     name = str(description.model.get("name", ""))
     if is_own_model(name) and model != name:
         raise UserError(
-            f"{path} was trained with a network of your own: say that its code may be run with --model {name}"
+            f"{path} was trained with a network of your own: allow its code to run with --model {name}"
         )
     try:
         return build_network(description, load_file(path)), description
@@ -86,14 +86,14 @@ def load_model(path: Path, *, model: str | None = None) -> tuple[nn.Module, Mode
 
 
 def build_network(description: ModelDescription, weights: dict[str, Tensor]) -> nn.Module:
-    """The network of a description with these weights, in evaluation mode; a ValueError where they differ."""
+    """The described network with these weights, in evaluation mode; a ValueError if they do not fit."""
     arguments = dict(description.model)
     name = str(arguments.pop("name", ""))
     build = functools.partial(
         build_model, name, shape=description.shape, num_classes=len(description.classes), **arguments
     )
     if not is_own_model(name):
-        with torch.device("meta"):  # no memory is taken for what the description only claims
+        with torch.device("meta"):  # a forged description must not allocate memory
             _check_shapes(build(), weights)
     network = build()
     network.load_state_dict(weights)
@@ -103,7 +103,7 @@ def build_network(description: ModelDescription, weights: dict[str, Tensor]) -> 
 def _check_lengths(description: ModelDescription) -> None:
     fitted = [values for values in (description.thresholds, description.prior_shift) if values is not None]
     if any(len(values) != len(description.classes) for values in fitted):
-        raise ValueError(f"thresholds and prior shift must be of {len(description.classes)} classes")
+        raise ValueError(f"thresholds and prior shift must have {len(description.classes)} values each")
 
 
 def _check_shapes(network: nn.Module, weights: dict[str, Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""Run folders as others read them: the configuration, the history, the metrics, the predictions."""
+"""The reading side of a run folder: configuration, history, metrics and predictions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Run"]
 
 
 class Run:
-    """A run folder. Nothing is read before it is asked for, and what is broken raises a `UserError`.
+    """A run folder. Files are read when they are needed; a broken file raises a `UserError`.
 
     >>> Run(Path("no-such-folder")).config
     Traceback (most recent call last):
@@ -31,24 +31,24 @@ class Run:
 
     @property
     def exists(self) -> bool:
-        """Whether the folder holds a run, complete or not."""
+        """True if the folder holds a run, complete or not."""
         return (self.folder / "run.json").is_file()
 
     @property
     def is_complete(self) -> bool:
-        """Whether training has ended and was evaluated; an incomplete run can be resumed."""
+        """True if the run is trained and evaluated; an incomplete run can be resumed."""
         return self.exists and (self.folder / "metrics.json").is_file()
 
     @functools.cached_property
     def config(self) -> dict[str, Any]:
-        """Content of run.json: what determines the result, and where and when it was made."""
+        """Content of run.json: everything that determines the result, and where and when it was made."""
         if not self.exists:
             raise UserError(f"{self.folder} is not a run: it has no run.json")
         return _read_object(self.folder / "run.json")
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """One record an epoch, from the first to the last that is finished."""
+        """One record per finished epoch, in order."""
         path = self.folder / "history.jsonl"
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
@@ -68,7 +68,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """How long training took: the sum of its epochs, or of its sessions where it was cross-fitted."""
+        """Training time in seconds: the sum over epochs, or over sessions if the run is cross-fitted."""
         try:
             epochs = [float(epoch["seconds"]) for epoch in self.history]
             return sum(epochs) + sum(
@@ -92,10 +92,10 @@ class Run:
         return metrics
 
     def predictions(self) -> dict[str, NDArray[Any]]:
-        """`test_logits` float32, `test_targets` int8, both (N, C), and `validation_…` where there is one.
+        """`test_logits` float32, `test_targets` int8, both (N, C); the same of validation, if there is one.
 
-        `test_members` are the numbers (N, k) of what the samples share, where the data say so. `train_rows`,
-        `validation_rows` and `test_rows` are rows of the user's file, counted from 1.
+        `test_members` (N, k) are the numbers of the groups that samples belong to, if the data have groups.
+        `train_rows`, `validation_rows` and `test_rows` are rows of the user's file, counted from 1.
         """
         from tailmask.runs.array_file import read_arrays
 

@@ -1,4 +1,4 @@
-"""Recipes: how to train on a kind of data, as typed values read from a TOML file."""
+"""Recipes: training settings for a kind of data, as typed values from a TOML file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _require(holds: bool, message: str) -> None:
         raise UserError(message)
 
 
-# Fields of the model that another model's name sets back to their defaults.
+# Fields that return to their defaults when another model is chosen.
 _ONLY_MLP = ("hidden", "dropout", "input_dropout", "members")
 
 
@@ -45,7 +45,7 @@ class ModelRecipe:
     bias: Literal["default", "uniform", "prior"] = "default"
     input_dropout: float = 0.0
     members: int = 1
-    freeze: float = 0.0  # of `backbone`: share of its depth, from the inputs on, that is not trained
+    freeze: float = 0.0  # for `backbone`: share of its depth, from the inputs on, that is not trained
     fixed_norm: bool = False  # batch normalisation stays in evaluation mode
 
     def __post_init__(self) -> None:
@@ -61,8 +61,8 @@ class ModelRecipe:
 class OptimizerRecipe:
     """The optimiser; `decay_last_bias = false` keeps weight decay off the last layer's bias.
 
-    `body_lr` is the learning rate of everything but the last linear layer; 0 means `lr`. `clip` is the
-    largest norm of a step's gradient, 0 for any.
+    `body_lr` is the learning rate of everything except the last linear layer; 0 means `lr`. `clip` is the
+    largest norm of a step's gradient; 0 means no limit.
     """
 
     lr: float
@@ -85,11 +85,12 @@ class OptimizerRecipe:
 class ScheduleRecipe:
     """Epochs and the learning rate over them: a linear warm-up, then steps; or one cycle.
 
-    From epoch `milestones[i]` on the learning rate is `factors[i]` times its base. Epochs count from 0 and
-    may be broken, as in a recipe that a budget has shortened. With `course = "one-cycle"` (Smith and Topin
-    2019) it rises from 1/25 of its base in the first 30 % of training and then falls to zero, both along a
-    cosine. With `course = "cosine"` it falls to zero along a cosine behind the warm-up. The gradients of
-    `accumulate` batches make one step. Small sparse data get more epochs: `sparse_steps` batches at least.
+    From epoch `milestones[i]` on, the learning rate is `factors[i]` times its base. Epochs count from 0 and
+    may be fractions, as in a recipe that a budget has shortened. With `course = "one-cycle"` (Smith and Topin
+    2019) the learning rate rises from 1/25 of its base in the first 30 % of training and then falls to zero,
+    both along a cosine. With `course = "cosine"` it falls to zero along a cosine after the warm-up. The
+    gradients of `accumulate` batches make one step. Small sparse data get more epochs: at least `sparse_steps`
+    batches.
 
     >>> schedule = ScheduleRecipe(4, 8, warmup=1.0, milestones=(2.0, 3.5), factors=(0.1, 0.01))
     >>> [schedule.factor(epoch, step=0.25) for epoch in (0.0, 0.75, 1.0, 1.75, 2.0, 3.5)]
@@ -133,11 +134,11 @@ class ScheduleRecipe:
             f"got {len(self.factors)}",
         )
         _require(
-            sorted(self.milestones) == list(self.milestones), "schedule.milestones must stand in rising order"
+            sorted(self.milestones) == list(self.milestones), "schedule.milestones must be in rising order"
         )
 
     def factor(self, epoch: float, step: float) -> float:
-        """Learning rate of a step of `step` epochs that begins at `epoch`, as a share of its base."""
+        """The learning rate of a step from `epoch` to `epoch + step`, as a share of its base."""
         if self.course == "one-cycle":
             return _one_cycle(epoch / self.epochs)
         if epoch < self.warmup:
@@ -163,7 +164,7 @@ class ScheduleRecipe:
         return max(self.epochs, needed) if is_sparse else self.epochs
 
     def stretched(self, epochs: int) -> ScheduleRecipe:
-        """The same course of the learning rate over another number of epochs."""
+        """The same schedule over another number of epochs."""
         scale = epochs / self.epochs
         return dataclasses.replace(
             self,
@@ -182,7 +183,7 @@ def _one_cycle(share: float, *, peak: float = 0.3, start: float = 0.04) -> float
 
 @dataclass(frozen=True)
 class EvaluationRecipe:
-    """What is reported beside the averages over all classes: the K rarest and the K most frequent ones."""
+    """The threshold, and the groups to report beside all classes: the K rarest and the K most frequent."""
 
     threshold: float = 0.5
     rarest: tuple[int, ...] = ()
@@ -194,11 +195,10 @@ class EvaluationRecipe:
         )
 
     def with_groups(self, *, num_classes: int, single_label: bool) -> EvaluationRecipe:
-        """The same with the K rarest and most frequent classes chosen, where the recipe leaves them open.
+        """The same with numbers for the rarest and most frequent classes, if the recipe leaves them open.
 
-        They are the paper's shares: a quarter and an eighth of the classes, as on MSCOCO, or half of them
-        where each sample has one label, as on CIFAR-100. The most frequent ones are as many as the larger of
-        these.
+        They are the paper's shares: a quarter and an eighth of the classes, as on MSCOCO, or half of them if
+        each sample has one label, as on CIFAR-100. For the most frequent classes it is the larger number.
 
         >>> EvaluationRecipe().with_groups(num_classes=16, single_label=False)
         EvaluationRecipe(threshold=0.5, rarest=(4, 2), frequent=(4,))
@@ -212,9 +212,9 @@ class EvaluationRecipe:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train on a kind of data.
+    """Training settings for a kind of data.
 
-    `method` holds the options that a method's name leaves open, by word: `{"plm": {"rate": 0.01}}`.
+    `method` holds default options of methods, by word: `{"plm": {"rate": 0.01}}`.
     """
 
     model: ModelRecipe
@@ -233,7 +233,7 @@ class Recipe:
     def with_fields(self, assignments: Sequence[str]) -> Recipe:
         """The recipe with fields set by assignments such as `optimizer.lr=0.05` or `method.plm.rate=0.1`.
 
-        Another model comes without the widths and the dropout of the recipe's own.
+        Another model does not inherit the widths and the dropout of the recipe's own.
 
         >>> load_recipe("digits").with_fields(["optimizer.lr=0.05"]).optimizer.lr
         0.05
@@ -242,7 +242,7 @@ class Recipe:
         for assignment in assignments:
             name, separator, text = (part.strip() for part in assignment.partition("="))
             if not separator:
-                raise UserError(f"a field is set as in optimizer.lr=0.05, got {assignment!r}")
+                raise UserError(f"a field must be set as in optimizer.lr=0.05, got {assignment!r}")
             *tables, key = name.split(".")
             table = mapping
             for part in tables:
@@ -304,4 +304,4 @@ def _read_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        return text  # a bare word is a text: model.name=resnet12
+        return text  # a bare word is a string: model.name=resnet12

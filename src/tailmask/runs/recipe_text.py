@@ -1,4 +1,4 @@
-"""A run's configuration as the text of a recipe, which `load_recipe` reads back."""
+"""A run's configuration as the text of a recipe; `load_recipe` reads it back."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["to_toml"]
 
 
 def to_toml(config: RunConfig) -> str:
-    """The resolved recipe as TOML, with what is not part of it as comments.
+    """The resolved recipe as TOML; data, method and seed are comments.
 
-    The options of the method's name, and what a budget made of them, are among the recipe's.
+    It includes the options of the method, after scaling by a budget.
     """
     lines = [f"# {config.data}, method {config.name} ({config.method}), seed {config.seed}"]
     if config.budget != 1.0:
@@ -33,4 +33,4 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{name} = {_value(part)}" for name, part in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_value(part) for part in value) + "]"
-    return json.dumps(value, ensure_ascii=False)  # texts, numbers and booleans are written alike in both
+    return json.dumps(value, ensure_ascii=False)  # strings, numbers and booleans are the same in TOML

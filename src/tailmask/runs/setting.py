@@ -1,4 +1,4 @@
-"""From what was asked for and the facts of the data to configurations of runs, once."""
+"""Settings: the user's choices, resolved with the facts of the data to configurations of runs."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from tailmask.runs.recipe import Recipe, load_recipe, recipe_names
 
 __all__ = ["ResolvedSetting", "Setting", "configure", "default_recipe", "without_places"]
 
-# Places of the public sets, which nobody needs to know: their names are enough.
+# Folders of public data sets. They are not published: the names of the sets are enough.
 _ROOTS = ("data_dir", "download", "feature_dir")
 
-# Tables with fewer rows for training and validation are cross-fitted unless somebody says otherwise.
+# Tables with fewer rows for training and validation are cross-fitted by default.
 FEW_ROWS, DEFAULT_FOLDS = 20_000, 5
 
 TABLE_MODELS = ("mlp", "linear")
 
-# Up to this number of features a table is trained by eight networks at once.
+# Tables with at most this many features get eight networks that train at once.
 MODERATE_WIDTH = 2000
 
-# Up to this λ a shorter budget raises it, so that λ · epochs, and with it how far ratios drift, stays.
+# A shorter budget raises a λ of at most this value: λ · epochs, and so the drift of the ratios, stays.
 SLOW_RATE = 0.01
 
-# From this λ of the update by divergence on, all classes hover around one common ratio. A training shorter
-# than this share of the recipe's then shows frequent classes too few of their positives.
+# With this λ or a higher one, the update by divergence keeps all classes near one common ratio. Training for
+# less than this share of the recipe's epochs then shows frequent classes too few of their positives.
 _FAST_RATE, _SHORT_SHARE = 0.5, 0.5
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything that was asked for except the method and the seed: what the rows of one table share.
+    """The user's choices except the method and the seed; all rows of one table share them.
 
     >>> Setting("cifar10-lt", DataOptions(rho=50), budget=0.2).name
     'cifar10-lt_rho=50_budget=0.2'
@@ -55,7 +55,7 @@ class Setting:
     recipe: str | None = None
     budget: float = 1.0
     epochs: int | None = None
-    fields: tuple[str, ...] = ()  # of the recipe, as in optimizer.lr=0.05
+    fields: tuple[str, ...] = ()  # changes to the recipe, as in optimizer.lr=0.05
     precision: AskedPrecision = "32"
     compiled: bool = False
     folds: int | None = None  # None chooses by the data
@@ -74,18 +74,18 @@ class Setting:
             raise UserError(f"--folds must be 1 or more, got {self.folds}")
 
     def check(self, methods: Iterable[str] = ()) -> None:
-        """Raise a `UserError` for whatever is wrong without a look at the data: names, fields, options."""
+        """Raise a `UserError` for mistakes that show without the data: in names, fields, options."""
         recipe = load_recipe(self.recipe or self._default_recipe(())).with_fields(self.fields)
         for method in methods:
             parse(method).with_defaults(recipe.method)
 
     def check_data(self) -> None:
-        """Raise a `UserError` where the data are neither a known name nor a file."""
+        """Raise a `UserError` if the data are neither a known name nor a file."""
         if self.data not in NAMED and not Path(self.data).exists():
-            load(self.data)  # says which name is nearest, before anything heavy is imported
+            load(self.data)  # names the nearest known name, before heavy imports
 
     def keep_precision(self, existing: Any) -> Setting:
-        """The setting with the precision of what exists already in its place, if it leaves that open.
+        """The setting with the precision of an existing run or study, if its own precision is "auto".
 
         >>> Setting("digits", precision="auto").keep_precision("bf16").precision
         'bf16'
@@ -101,9 +101,9 @@ class Setting:
     ) -> ResolvedSetting:
         """The setting with its recipe resolved: chosen for the data, with all fields set, and scaled.
 
-        The precision "auto" becomes "bf16" where `has_fast_bf16` says so, else "32". `facts` are loaded if
-        they are not given and the recipe depends on them: without a recipe of their own, images are trained
-        otherwise than tables, and the rarest classes are a share of all.
+        The precision "auto" becomes "bf16" if `has_fast_bf16` returns true, else "32". `facts` are loaded if
+        they are not given and the recipe depends on them: the default recipe differs for images and tables,
+        and its numbers of rarest classes are shares of all classes.
         """
         is_open = self.data not in recipe_names() or self.options.features_of is not None
         if facts is None and self.recipe is None and is_open:  # it depends on them
@@ -130,7 +130,7 @@ class Setting:
         return any(field.partition("=")[0].strip() == name for field in self.fields)
 
     def _default_recipe(self, shape: Sequence[int]) -> str:
-        """The recipe for the data, and for a network that may be pretrained one that does not ruin it."""
+        """The recipe for the data; `finetune` for a network that may be pretrained."""
         if self.options.features_of is not None:
             return "finetune" if self.options.finetune else default_recipe("features.npz", shape)
         own = any(
@@ -147,11 +147,11 @@ class Setting:
         return self.options.choices()
 
     def identity(self) -> dict[str, Any]:
-        """The setting as JSON, but for where files are: what they hold has digests in the data's source."""
+        """The setting as JSON without paths of files: the data's source has digests of their contents."""
         return without_places(self.to_json())
 
     def published(self) -> dict[str, Any]:
-        """The setting as JSON for others to read: files and folders by their names alone.
+        """The setting as JSON for publication: files and folders by name, without their paths.
 
         >>> Setting("home/a.csv", DataOptions(test_file=Path("home/b.csv"))).published()["options"]
         {'test_file': 'b.csv'}
@@ -165,7 +165,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """A name for a folder: the data, and what differs from the defaults."""
+        """A name for a folder: the data, and all choices that differ from the defaults."""
         parts = [Path(self.data).stem]
         parts += [f"{name}={_text(value)}" for name, value in self.published()["options"].items()]
         parts += [] if self.recipe is None else [f"recipe={Path(self.recipe).stem}"]
@@ -177,7 +177,7 @@ class Setting:
         return shortened(slug("_".join(parts)))
 
     def arguments(self) -> list[str]:
-        """The arguments of `tailmask train` that make the setting.
+        """The arguments of `tailmask train` for this setting.
 
         >>> Setting("multimnist", DataOptions(fresh_shifts=True), epochs=3).arguments()
         ['multimnist', '--fresh-shifts', '--epochs', '3']
@@ -200,7 +200,7 @@ class Setting:
         return arguments + (["--set", *self.fields] if self.fields else [])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; the precision and the choices about the data only where they are not the default."""
+        """Plain JSON; precision, compilation, folds and choices about the data only if not the default."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         for name, default in (("precision", "32"), ("compiled", False), ("folds", None)):
             if values[name] == default:
@@ -210,10 +210,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class ResolvedSetting:
-    """A setting and the recipe that it comes to; `config` makes the runs' configurations of it.
+    """A setting with its resolved recipe; `config` returns the configuration of each run.
 
-    The precision in `asked` is no longer "auto". `length` is the number of epochs before a budget, or another
-    number of epochs, scaled the recipe.
+    The precision in `asked` is no longer "auto". `length` is the recipe's number of epochs before a budget or
+    `epochs` changed it.
     """
 
     asked: Setting
@@ -241,7 +241,7 @@ class ResolvedSetting:
         asked = parse(method)
         epochs = self.recipe.schedule.epochs
         resolved = asked
-        if asked.learner is None:  # a recipe's λ is for networks
+        if asked.learner is None:  # the λ of a recipe is for networks
             shortening = self.length / epochs if self.asked.budget != 1.0 else 1.0
             resolved = _fitted_to_length(asked.with_defaults(self.recipe.method), epochs, shortening)
         return RunConfig(
@@ -281,17 +281,17 @@ def configure(
         method: Name of the method, such as "plm+focal".
         seed: Seed of the weights, the order, the augmentation and the masks.
         options: Choices about the data.
-        recipe: Name of a recipe, or the path of a .toml file; None is the one for the data.
-        budget: Share of the recipe's epochs to train for. The schedule shrinks with it; a λ of 0.01 or less
-            grows, so that λ · epochs stays the same.
-        epochs: Number of epochs, in place of a budget. The schedule stretches with it; λ stays. (The λ and
-            the warm-up of the update by prevalence always follow from the number of epochs, unless they are
-            named.)
+        recipe: Name of a recipe, or the path of a .toml file; None is the default for the data.
+        budget: Share of the recipe's epochs to train for. The schedule scales with it. A λ of 0.01 or less
+            grows: λ · epochs stays the same.
+        epochs: Number of epochs, instead of a budget. The schedule scales with it; λ stays the same. (The
+            λ and the warm-up of the update by prevalence always follow from the number of epochs, unless
+            they are named.)
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
-        precision: "32", "bf16" for mixed precision, or "auto" for "bf16" where the machine is fast at it.
+        precision: "32", "bf16" for mixed precision, or "auto" for "bf16" if the machine is fast at it.
         compiled: Whether to compile the network with torch.compile.
         folds: Number of folds to cross-fit; None is 5 for tables of fewer than 20,000 rows, else 1.
-        facts: Facts about the data, if they are at hand; otherwise the data are loaded where they matter.
+        facts: Facts about the data, if they are known; otherwise the data are loaded if needed.
 
     >>> config = configure("multimnist", "plm", budget=0.2)
     >>> config.recipe.schedule.epochs, config.recipe.schedule.milestones, str(config.method)
@@ -304,7 +304,7 @@ def configure(
 
 
 def without_places(setting: dict[str, Any]) -> dict[str, Any]:
-    """A setting's JSON without the places of files: those of the data and the recipe have their names.
+    """A setting's JSON without the paths of files: of the data and the recipe, the file names stay.
 
     >>> without_places({"data": "./a.csv", "options": {"rho": 10.0, "test_file": "b.csv"}, "recipe": None})
     {'data': 'a.csv', 'options': {'rho': 10.0}, 'recipe': None}
@@ -315,9 +315,9 @@ def without_places(setting: dict[str, Any]) -> dict[str, Any]:
 
 
 def default_recipe(data: str, shape: Sequence[int] = ()) -> str:
-    """Name of the recipe for a data set by name; for a user's own file, the one for images or for tables.
+    """Name of the default recipe: a known data set's own, or the one for images or tables for a user's file.
 
-    Eight networks at once are for tables of moderate width: with 20,000 words an epoch would take minutes.
+    Only tables of moderate width get eight networks: with 20,000 words an epoch would take minutes.
 
     >>> default_recipe("cifar10-lt"), default_recipe("mine.npz", (3, 32, 32))
     ('cifar10-lt', 'images')
@@ -334,7 +334,7 @@ def default_recipe(data: str, shape: Sequence[int] = ()) -> str:
 
 
 def _fitted_to_length(method: Method, epochs: int, shortening: float) -> Method:
-    """The method with masking for so many epochs, `shortening` times fewer than the recipe's by a budget."""
+    """The method with λ and warm-up for `epochs`; a budget has made training `shortening` times shorter."""
     if method.masking is None:
         return method
     rate = method.masking.get("rate")
@@ -348,19 +348,19 @@ def _fitted_to_length(method: Method, epochs: int, shortening: float) -> Method:
 
 
 def _folds(asked: int | None, recipe: Recipe, facts: DataFacts | None) -> int:
-    """The number of folds: as asked for, else 5 where a table is small enough to train it five times."""
+    """The number of folds: the user's choice, else 5 if a table is small enough to train it five times."""
     if facts is None or facts.raw_rows is None or recipe.model.name not in TABLE_MODELS:
         if (asked or 1) > 1:
             raise UserError(
-                "--folds is for tables and texts with the networks of tailmask, and these are images, very "
-                "many labels, or a network of your own: leave it out"
+                "--folds is for tables and texts with tailmask's networks, but these are images, very many "
+                "labels, or a network of your own: leave it out"
             )
         return 1
     return asked or (DEFAULT_FOLDS if facts.raw_rows < FEW_ROWS else 1)
 
 
 def _notes(method: Method, *, share: float) -> tuple[str, ...]:
-    """What to say of a method that is trained for a share of the recipe's epochs."""
+    """Notes on a method that is trained for a share of the recipe's epochs."""
     masking = method.masking
     if masking is None or method.learner is not None or masking.get("adapt") == "prevalence":
         return ()
