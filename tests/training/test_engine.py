@@ -262,7 +262,7 @@ def test_own_model_is_trained_and_loaded_only_when_named_again(dataset, tmp_path
     )
     run = train(config, tmp_path / "run", dataset=dataset)
     path = run.folder / "model.safetensors"
-    with pytest.raises(UserError, match="its code may be run with --model user_networks:make"):
+    with pytest.raises(UserError, match="with --model user_networks:make"):
         load_model(path)
     network, _ = load_model(path, model="user_networks:make")
     torch.testing.assert_close(
