@@ -1,11 +1,11 @@
-"""How good predictions are: for each class, each sample, groups of rare and frequent classes, and on average.
+"""Metrics of predictions: per class, per sample, for groups of rare and frequent classes, and on average.
 
-`evaluate` takes all measures at once; the functions beside it are the single measures. Unknown labels (−1 or
+`evaluate` computes all measures at once; the other functions are the single measures. Unknown labels (−1 or
 NaN) are left out everywhere, and 0/0 is 0 in precision, recall and F1.
 
-Values equal torchmetrics' and scikit-learn's. They are computed here for what neither has: labels that are
-unknown in any of the measures, ranks by logits, ties that favour no class. `StreamingMetrics` is a
-torchmetrics metric; torchmetrics is imported when it is first used.
+The values equal those of torchmetrics and scikit-learn. This package adds what both lack: unknown labels in
+every measure, ranks by logits, and ties that favour no class. `StreamingMetrics` is a torchmetrics metric;
+torchmetrics is imported when it is first used.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ __all__ = ["bootstrap_weights"]
 def bootstrap_weights(
     num_samples: int, num_resamples: int, *, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Multiplicities of `num_samples` draws with replacement, a row for each resample, (B, N) int16.
+    """How often each sample is drawn in each resample with replacement, (B, N) int16.
 
-    The same weights for two models give paired differences.
+    Use the same weights for two models to get paired differences.
 
     >>> weights = bootstrap_weights(5, 3, generator=torch.Generator().manual_seed(0))
     >>> weights.shape, weights.sum(dim=1)

@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of each class, from the four counts that are all they need."""
+"""Precision, recall and F1 of each class, computed from four counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Confusion", "class_confusion", "confusion", "outcomes"]
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often each class was predicted rightly and wrongly; 0/0 is 0 in everything derived from it.
+    """Counts of right and wrong predictions of each class; 0/0 is 0 in all derived measures.
 
     Each field has shape (C,), or (B, C) for B resampled test sets; derived measures have the same shape.
     Confusions of two batches add up to the confusion of both.
@@ -44,12 +44,12 @@ class Confusion:
 
     @property
     def positives(self) -> Tensor:
-        """Known labels that are present."""
+        """Number of known labels that are present."""
         return self.true_positives + self.false_negatives
 
     @property
     def known(self) -> Tensor:
-        """Known labels, present or absent."""
+        """Number of known labels, present or absent."""
         return self.positives + self.false_positives + self.true_negatives
 
     @property
@@ -74,7 +74,7 @@ class Confusion:
 
     @property
     def micro_f1(self) -> Tensor:
-        """F1 of all classes' counts taken together; one value, or (B,)."""
+        """F1 of the counts summed over all classes; one value, or (B,)."""
         return self._pooled().f1.squeeze(-1)
 
     @property
@@ -93,9 +93,9 @@ class Confusion:
 
 
 def confusion(predictions: Tensor, targets: Tensor) -> Confusion:
-    """Count right and wrong predictions of each class, the known labels only.
+    """Count right and wrong predictions of each class, for known labels only.
 
-    `predictions` is boolean, or 0 and 1, (N, C); `targets` is 1, 0, or −1 or NaN where unknown.
+    `predictions` (N, C) are boolean, or 0 and 1; `targets` are 1 or 0, with −1 or NaN for unknown labels.
 
     >>> predictions = torch.tensor([[True, True], [False, True], [True, False]])
     >>> targets = torch.tensor([[1, 0], [1, 1], [1, -1]])
@@ -115,7 +115,7 @@ def confusion(predictions: Tensor, targets: Tensor) -> Confusion:
 
 
 def class_confusion(scores: Tensor, targets: Tensor) -> Tensor:
-    """How often samples of each class (rows) are taken for each class (columns), (C, C), one label a sample.
+    """Confusion matrix (C, C) of single-label data: rows are true classes, columns are predicted classes.
 
     The class with the highest score is predicted. Samples without a known class are left out.
 
@@ -132,7 +132,7 @@ def class_confusion(scores: Tensor, targets: Tensor) -> Tensor:
 
 
 def outcomes(predictions: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Where each of the four outcomes is, in the order of Confusion's fields.
+    """Four boolean masks, one per outcome, in the order of Confusion's fields.
 
     >>> outcomes(torch.tensor([True, False]), torch.tensor([1, 1]))[0]
     tensor([ True, False])

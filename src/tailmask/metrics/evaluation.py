@@ -1,4 +1,4 @@
-"""All measures of a model on a test set, by one call."""
+"""All measures of a model on a test set, in one call."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def evaluate(
     frequent: Sequence[int] = (),
     ks: Sequence[int] = (1, 3, 5),
 ) -> Report:
-    """Every measure of this package for one model and test set; `Evaluation` says what each is.
+    """Every measure of this package for one model and test set; `Evaluation` describes them.
 
     >>> logits = torch.tensor([[2.0, -1.0], [1.0, 3.0], [-2.0, -0.5]])
     >>> targets = torch.tensor([[1, 0], [0, 1], [0, 1]])
@@ -61,29 +61,29 @@ def evaluate(
 class Evaluation:
     """A model's outputs on a test set, ready to be measured.
 
-    Unknown targets (−1 or NaN) are left out of everything; a sample without a known label is left out as a
-    whole. In the summary stand
+    Unknown targets (−1 or NaN) are left out of everything, and so is a sample without a known label. The
+    summary has
 
-    - `precision`, `recall`, `f1`: means over all classes, 0/0 being 0, as in the paper (a class that is never
+    - `precision`, `recall`, `f1`: means over all classes, with 0/0 = 0 as in the paper (a class that is never
       present in the test data counts with recall 0); `ap`: the mean average precision over the classes that
-      are present at all;
+      are present;
     - the same over groups of classes by training counts, if `train_positives` (C,) is given: `f1_tail`,
       `recall_rarest_3`, `precision_frequent_5`, … (see `class_groups`);
     - `micro_f1`, `sample_f1`, `exact_match`, `hamming_loss`;
     - `precision_at_k`, `ndcg_at_k` (for the `ks` up to the number of classes), over the samples with a
-      present label; `ranking_loss`, over all samples, those with all labels or none at 0;
+      present label; `ranking_loss`, over all samples (0 for a sample with all labels or none);
     - `ece`, `brier`: calibration, averaged over classes, and `ece_pooled` over all labels at once.
 
-    A label is predicted where its probability is at least its threshold: one for all classes or one for each,
-    from 0 to 1; `predictions` (N, C) are labels that were decided otherwise.
+    A label is predicted if its probability is at least its threshold: one threshold for all classes or one
+    per class, from 0 to 1. Pass `predictions` (N, C) if the labels were decided in another way.
 
-    Single-label data (`targets` one-hot or class indices (N,), −1 where unknown) are predicted
-    by arg max and have, in place of the third and fourth item, `error` over samples, `error_balanced` over
-    the classes that are present (the paper's "average error across all classes"), `error_rarest_5` and so on,
-    and `ece_top`, the calibration error of the predicted class alone.
+    Single-label data (`targets` one-hot or class indices (N,), −1 for unknown) are predicted by arg max.
+    Instead of the third and fourth item they have `error` over samples, `error_balanced` over the classes
+    that are present (the paper's "average error across all classes"), `error_rarest_5` and so on, and
+    `ece_top`, the calibration error of the predicted class alone.
 
     `activation` turns `logits` into probabilities; with `"none"` they are probabilities already. Ranks are
-    taken from logits, where probabilities near one would be equal by rounding.
+    computed from logits, because probabilities near one can be equal after rounding.
 
     >>> evaluation = Evaluation(torch.tensor([[3.0, -1.0], [-1.0, 2.0]]), torch.tensor([[1, 1], [0, 1]]))
     >>> evaluation.report().summary["recall"]
@@ -112,7 +112,7 @@ class Evaluation:
         self.scores, self.probabilities = activate(scores, activation)
         self.train_positives = as_train_positives(train_positives, num_classes)
         self.groups = optional_groups(self.train_positives, rarest=rarest, frequent=frequent)
-        self.samples: dict[str, Tensor] = {}  # measures with one value for each sample, (N,)
+        self.samples: dict[str, Tensor] = {}  # measures with one value per sample, (N,)
         if single_label:
             self.predictions = torch.zeros_like(self.labels, dtype=torch.bool)
             self.predictions.scatter_(1, self.scores.argmax(dim=1, keepdim=True), True)
@@ -144,14 +144,14 @@ class Evaluation:
         return Report({name: float(value) for name, value in summary.items()}, per_class)
 
     def class_measures(self, counts: Confusion) -> dict[str, Tensor]:
-        """The measures of each class (…, C) that follow from how often it was right and wrong."""
+        """The measures of each class (…, C) that follow from its counts."""
         values = counts.measures()
         if self.single_label:
             values["error"] = (1.0 - counts.recall).masked_fill(counts.positives == 0, torch.nan)
         return values
 
     def summarize(self, counts: Confusion, per_class: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The means over all classes and over each group of them, with what is not a mean over classes."""
+        """The means over all classes and over each group, with micro F1 and Hamming loss if multi-label."""
         summary = averages(per_class)
         if self.single_label:
             summary["error_balanced"] = summary.pop("error")
@@ -161,7 +161,7 @@ class Evaluation:
 
 
 def averages(per_class: Mapping[str, Tensor], classes: Tensor | None = None) -> dict[str, Tensor]:
-    """Means of measures (…, C) over all classes or those given, over the values that are not NaN.
+    """Means of measures (…, C) over all classes or the given ones, without NaN values.
 
     >>> averages({"ap": torch.tensor([1.0, 0.5, torch.nan])})
     {'ap': tensor(0.7500)}
@@ -194,7 +194,7 @@ def activate(scores: Tensor, activation: Activation) -> tuple[Tensor, Tensor]:
     if activation == "sigmoid":
         return scores, scores.sigmoid()
     if activation == "softmax":
-        # Its logarithm keeps what rounds to 0 or 1 apart; bare logits of two samples can't be compared.
+        # Logarithms stay distinct if probabilities round to 0 or 1; logits of two samples can't be compared.
         logarithms = scores.log_softmax(dim=1)
         return logarithms, logarithms.exp()
     if activation == "none":
@@ -204,7 +204,7 @@ def activate(scores: Tensor, activation: Activation) -> tuple[Tensor, Tensor]:
 
 
 def _one_label_each(targets: Any, num_classes: int) -> Tensor:
-    """Single-label targets as rows of labels (N, C): one 1, or all −1 where the class is unknown."""
+    """Single-label targets as rows of labels (N, C): one 1, or all −1 if the class is unknown."""
     targets = as_tensor(targets)
     if targets.ndim == 1:
         indices, _ = read_indices(targets, num_classes)
@@ -213,7 +213,7 @@ def _one_label_each(targets: Any, num_classes: int) -> Tensor:
     number = torch.count_nonzero(present, dim=1)
     if bool((number > 1).any()):
         raise ValueError(
-            f"single-label targets must have one present class a sample, got one with {int(number.max())}: "
+            f"single-label targets must have one class per sample, got a sample with {int(number.max())}: "
             "evaluate with single_label=False"
         )
     return present.to(torch.int8).masked_fill_(number.eq(0).unsqueeze(1), -1)

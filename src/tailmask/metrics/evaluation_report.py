@@ -1,4 +1,4 @@
-"""The result of an evaluation: values by name, for all classes together and for each one."""
+"""The result of an evaluation: values by name, for all classes together and per class."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Report:
     per_class: dict[str, Tensor]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists and numbers, with None for what is not defined."""
+        """Plain dictionaries, lists and numbers, with None for undefined values."""
         return {
             "summary": {name: _null_if_nan(value) for name, value in self.summary.items()},
             "per_class": {

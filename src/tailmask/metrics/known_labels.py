@@ -1,4 +1,4 @@
-"""What every measure starts from: labels that may be unknown, scores, and passes of bounded memory."""
+"""Checked inputs of all measures: labels that may be unknown, scores, thresholds; blocks to save memory."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = [
     "sort_rows",
 ]
 
-# Temporaries hold about this many numbers at once, whatever the size of the test set: few enough to stay in
-# the cache. Blocks of classes or of sample weights are wider, as each costs a pass over the test set.
+# Temporaries hold about this many numbers, whatever the size of the test set: few enough to stay in the
+# cache. Blocks of classes or of sample weights are wider, as each costs a pass over the test set.
 BLOCK = 2**19
 WIDE_BLOCK = 2**22
 
 
 def as_labels(targets: Any) -> Tensor:
-    """Targets (N, C) as int8: 1 present, 0 absent, −1 unknown (−1 or NaN); soft ones by their side of 0.5.
+    """Targets (N, C) as int8: 1 present, 0 absent, −1 unknown (−1 or NaN); soft targets are cut at 0.5.
 
     >>> as_labels(torch.tensor([[1.0, 0.0, -1.0], [0.7, 0.2, torch.nan]]))
     tensor([[ 1,  0, -1],
@@ -48,7 +48,7 @@ def as_labels(targets: Any) -> Tensor:
 
 
 def as_predictions(predictions: Tensor) -> Tensor:
-    """Predictions as booleans; refuses what is neither 0 nor 1, such as probabilities.
+    """Predictions as booleans; refuses values other than 0 and 1, such as probabilities.
 
     >>> as_predictions(torch.tensor([[1.0, 0.0]]))
     tensor([[ True, False]])
@@ -65,12 +65,12 @@ def as_predictions(predictions: Tensor) -> Tensor:
 
 
 def as_thresholds(thresholds: Any, num_classes: int) -> Tensor:
-    """Probabilities from which on labels are predicted, one for all classes () or one for each (C,).
+    """The thresholds as a tensor, one for all classes () or one per class (C,), from 0 to 1.
 
     >>> as_thresholds([0.5, 0.25], 2)
     tensor([0.5000, 0.2500], dtype=torch.float64)
     """
-    hint = "labels are predicted from these probabilities on"
+    hint = "labels with at least this probability are predicted"
     values = as_tensor(thresholds, name="thresholds", hint=hint).to(torch.float64)
     if values.shape not in ((), (num_classes,)):
         raise ValueError(
@@ -83,12 +83,12 @@ def as_thresholds(thresholds: Any, num_classes: int) -> Tensor:
 
 
 def as_scores(scores: Any) -> Tensor:
-    """Scores (N, C) in float32 or float64, finite: an infinite score becomes the largest one that is not.
+    """Scores (N, C) in float32 or float64; an infinite score becomes the largest finite number.
 
     >>> as_scores(torch.tensor([[0.5, -torch.inf]]))
     tensor([[ 5.0000e-01, -3.4028e+38]])
     """
-    tensor = as_tensor(scores, name="scores", hint="give a number for each sample and class")
+    tensor = as_tensor(scores, name="scores", hint="give one number per sample and class")
     if tensor.ndim != 2:
         raise ValueError(f"scores must have shape (N, C), got {tuple(tensor.shape)}")
     if tensor.dtype not in (torch.float32, torch.float64):
@@ -139,7 +139,7 @@ def sort_rows(values: Tensor) -> Tensor:
     tensor([[1., 2., 3.]])
     """
     if values.device.type == "cpu":
-        # NumPy sorts values alone with vector instructions, some eight times as fast as torch.sort, which
-        # always carries the indices along.
+        # NumPy sorts plain values with vector instructions, about eight times as fast as torch.sort, which
+        # always sorts the indices, too.
         return torch.from_numpy(np.sort(values.numpy(), axis=1))
     return values.sort(dim=1).values

@@ -1,7 +1,7 @@
 """Average precision of each class, exact at every threshold.
 
-torchmetrics has an average precision too, and agrees. This one ranks by any score, so that logits whose
-probabilities round to one keep their order, and takes several seconds less at a thousand classes.
+torchmetrics has an average precision, too, and its values agree. This one ranks by any score: logits keep
+their order even if their probabilities round to one. With a thousand classes it is several seconds faster.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def average_precision(scores: Tensor, targets: Tensor) -> Tensor:
     """Average precision of each class, Σ (R_n − R_{n−1}) P_n over the distinct scores, shape (C,).
 
     It is the precision at the score of a present label, averaged over the present labels. Unknown labels are
-    left out. A class without a present label has none: NaN.
+    left out. A class without a present label has NaN.
 
     >>> scores = torch.tensor([[0.9, 0.2], [0.8, 0.7], [0.7, 0.1]])
     >>> targets = torch.tensor([[1, 0], [0, 0], [1, 0]])
@@ -50,7 +50,7 @@ def _of_rows(ranked: Tensor, present: Tensor) -> Tensor:
     values = []
     for row, scores, mask in zip(ordered, ranked.cpu().numpy(), present.cpu().numpy(), strict=True):
         positives = np.sort(scores[mask])
-        # How many present labels, and how many of all, have the score of each present one or a higher score.
+        # For each present label: the numbers of present labels and of all labels with at least its score.
         hits = len(positives) - np.searchsorted(positives, positives)
         at_or_above = len(row) - np.searchsorted(row, positives)
         values.append(float(np.mean(hits / at_or_above)) if len(positives) else np.nan)

@@ -1,9 +1,9 @@
-"""How well the labels of a sample are ordered: precision and nDCG of its first k, and ranking loss.
+"""Ranking measures of each sample: precision and nDCG of its first k labels, and ranking loss.
 
-These compare scores of different classes within one sample, which no per-class threshold can change.
-Precision and nDCG are defined for samples with a label that is present, the ranking loss for samples with a
-known label; the others get NaN and are left out of means. Classes with equal scores share the places that
-they take up, which gives the mean over all ways to order them, whatever the order of the classes.
+They compare scores of different classes within one sample, and per-class thresholds do not change them.
+Precision and nDCG are defined for samples with a present label, the ranking loss for samples with a known
+label; other samples get NaN and are left out of means. Classes with equal scores share their places: the
+result is the mean over all ways to order them, whatever the order of the classes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def precision_at(scores: Tensor, targets: Tensor, k: int) -> Tensor:
 
 
 def ndcg_at(scores: Tensor, targets: Tensor, k: int) -> Tensor:
-    """Discounted gain of the k highest-scored known labels over the best possible one (nDCG@k), shape (N,).
+    """Discounted gain of the k highest-scored known labels, divided by the best possible gain (nDCG@k), (N,).
 
     A present label in place i gains 1 / log₂(i + 1) (Järvelin and Kekäläinen, 2002).
 
@@ -39,11 +39,10 @@ def ndcg_at(scores: Tensor, targets: Tensor, k: int) -> Tensor:
 
 
 def ranking_loss(scores: Tensor, targets: Tensor) -> Tensor:
-    """Share of a sample's pairs of a present and an absent label that are not in that order, shape (N,).
+    """Share of a sample's pairs of a present and an absent label that are in the wrong order, shape (N,).
 
-    As in scikit-learn's `label_ranking_loss`, a pair with equal scores counts as out of order, and a sample
-    that has no such pair, because it has all labels or none, has loss 0. Unknown labels are in no pair; a
-    sample without a known label has NaN.
+    As in scikit-learn's `label_ranking_loss`, a pair with equal scores counts as wrong, and a sample with all
+    labels or none has loss 0. Unknown labels are in no pair; a sample without a known label has NaN.
 
     >>> ranking_loss(torch.tensor([[0.9, 0.8, 0.1, 0.1]] * 2), torch.tensor([[1, 0, 1, 0], [1, 1, 1, 1]]))
     tensor([0.5000, 0.0000], dtype=torch.float64)
@@ -87,12 +86,12 @@ def ranking_measures(scores: Tensor, targets: Tensor, *, ks: Sequence[int] = (1,
 
 
 def _expected_relevance(ranked: Tensor, present: Tensor, k: int) -> Tensor:
-    """Chance that the label in each of the first k places is present, over random orders of ties, (N, k)."""
+    """Probability that the label in each of the first k places is present, ties in random order, (N, k)."""
     top, index = ranked.topk(k, dim=1)
     hits = present.gather(1, index).to(torch.float64)
     tied = (top.unsqueeze(2) == top.unsqueeze(1)).to(torch.float64)  # (N, k, k)
     relevance = (tied * hits.unsqueeze(1)).sum(dim=2) / tied.sum(dim=2)
-    # A tie at the last place may go on beyond it, so it is counted over all classes.
+    # A tie at the last place may extend beyond it, so it is counted over all classes.
     border = ranked == top[:, -1:]
     border_hits = torch.count_nonzero(border & present, dim=1).double()
     border_relevance = border_hits / torch.count_nonzero(border, dim=1)
@@ -100,13 +99,13 @@ def _expected_relevance(ranked: Tensor, present: Tensor, k: int) -> Tensor:
 
 
 def _inverted_pairs(ranked: Tensor, present: Tensor) -> Tensor:
-    """Number of pairs of a present label and an absent one that scores at least as high, (N,)."""
+    """Number of pairs of a present label and an absent one with at least the same score, (N,)."""
     num_classes = ranked.shape[1]
     most = int(torch.count_nonzero(present, dim=1).max()) if len(ranked) else 0
     ordered = sort_rows(ranked)
-    # Ascending, with −∞ in front where a sample has fewer than the most: those find no place in the sums.
+    # Ascending, padded in front with −∞ if a sample has fewer labels; the padding does not enter the sums.
     positives = sort_rows(ranked.masked_fill(~present, -torch.inf))[:, num_classes - most :].contiguous()
-    # How many labels, and how many present ones, have the score of each present one or a higher score.
+    # For each present label: the numbers of all labels and of present labels with at least its score.
     at_or_above = num_classes - torch.searchsorted(ordered, positives)
     hits = most - torch.searchsorted(positives, positives)
     return (at_or_above - hits).masked_fill(positives == -torch.inf, 0).sum(dim=1)

@@ -1,4 +1,4 @@
-"""Which classes are rare: groups of classes by how often they occur in the training data."""
+"""Groups of rare and frequent classes, by their counts in the training data."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _HINT = "give the positive training samples of each class"
 def class_groups(
     train_positives: Tensor | Sequence[int], *, rarest: Sequence[int] = (), frequent: Sequence[int] = ()
 ) -> dict[str, Tensor]:
-    """Class indices of `head`, `medium` and `tail`, and of each `rarest_K` and `frequent_K` asked for.
+    """Class indices of `head`, `medium` and `tail`, and of each requested `rarest_K` and `frequent_K`.
 
-    Classes are put in order by their number of positive training samples, ties by index (the lower one
-    counts as rarer). Tail and head are the rarest and the most frequent third, medium is the rest. Fixed
-    limits (over 100, under 20 samples) are common too, but leave groups empty on most data: no class of
-    MSCOCO and none of imbalanced MultiMNIST would be tail. Thirds exist from three classes on, do not change
-    when all counts are scaled, and in ten classes the tail is just the paper's three rarest. With two
-    classes there is no medium, with one neither head nor tail: empty groups are left out.
+    Classes are sorted by their number of positive training samples, ties by index (the lower one counts as
+    rarer). Tail and head are the rarest and the most frequent third, medium is the rest. Fixed limits (over
+    100, under 20 samples) are common, too, but leave groups empty on most data: no class of MSCOCO and none
+    of imbalanced MultiMNIST would be tail. Thirds exist from three classes on and do not change when all
+    counts are scaled. With ten classes, the tail is the paper's three rarest classes. With two classes there
+    is no medium, with one neither head nor tail: empty groups are left out.
 
     >>> class_groups(torch.tensor([50, 9, 3, 3]), rarest=(2,), frequent=(1,))
     {'rarest_2': tensor([2, 3]), 'frequent_1': tensor([0]),
@@ -54,7 +54,7 @@ def class_groups(
 
 
 def as_train_positives(train_positives: Tensor | Sequence[int] | None, num_classes: int) -> Tensor | None:
-    """The training counts of `num_classes` classes (C,) as a tensor, if they are given.
+    """The training counts of `num_classes` classes (C,) as a tensor; None if they are not given.
 
     >>> as_train_positives([90, 10], 2)
     tensor([90, 10])
@@ -73,7 +73,7 @@ def as_train_positives(train_positives: Tensor | Sequence[int] | None, num_class
 def optional_groups(
     train_positives: Tensor | None, *, rarest: Sequence[int], frequent: Sequence[int]
 ) -> dict[str, Tensor]:
-    """The groups of classes; none where the training counts are not given.
+    """The groups of classes; none if the training counts are not given.
 
     >>> optional_groups(None, rarest=(), frequent=())
     {}

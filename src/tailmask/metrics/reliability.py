@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say: calibration error and Brier score of each class."""
+"""Reliability of probabilities: calibration error and Brier score of each class."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["brier_score", "calibration_error"]
 def calibration_error(probabilities: Tensor, targets: Tensor, *, num_bins: int = 15) -> tuple[Tensor, Tensor]:
     """Expected calibration error (ECE) of each class, (C,), and of all labels pooled, one value.
 
-    Probabilities fall into bins of equal width; the gap between their mean and the share of present labels
-    is averaged over the bins by the labels in them (Guo et al., 2017, for one class against the rest).
-    Unknown labels are left out; without a known label the error is NaN.
+    Probabilities fall into bins of equal width. The error is the mean gap between a bin's mean probability
+    and its share of present labels, weighted by the number of labels in the bin (Guo et al., 2017, for one
+    class against the rest). Unknown labels are left out; without a known label the error is NaN.
 
     >>> probabilities = torch.tensor([[0.9], [0.9], [0.1], [0.1]])
     >>> calibration_error(probabilities, torch.tensor([[1], [0], [0], [0]]))  # (2 · |0.9 − ½| + 2 · 0.1) / 4
@@ -33,13 +33,13 @@ def calibration_error(probabilities: Tensor, targets: Tensor, *, num_bins: int =
         gap = (probabilities[rows].to(torch.float64) - labels[rows]).masked_fill_(~mask, 0.0)
         gaps += torch.bincount(index.flatten(), gap.flatten(), minlength=len(gaps))
         known += torch.count_nonzero(mask, dim=0)
-    # n_b / n · |mean p − mean y| is |Σ p − Σ y| / n: the sum of the gaps is all that a bin has to keep.
+    # n_b / n · |mean p − mean y| is |Σ p − Σ y| / n, so a bin only keeps its sum of gaps.
     gaps = gaps.view(num_classes, num_bins)
     return gaps.abs().sum(dim=1) / known, gaps.sum(dim=0).abs().sum() / known.sum()
 
 
 def brier_score(probabilities: Tensor, targets: Tensor) -> Tensor:
-    """Mean squared difference of probability and label of each class, known labels only, shape (C,).
+    """Mean squared difference between probability and label of each class, known labels only, shape (C,).
 
     NaN for a class without a known label.
 

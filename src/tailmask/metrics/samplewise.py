@@ -1,4 +1,4 @@
-"""Measures with one value for each sample; NaN marks one that says nothing and is left out of the mean."""
+"""Measures with one value per sample; NaN marks a sample without a value, and means leave it out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["exact_match", "mean_over_samples", "sample_f1"]
 
 
 def exact_match(predictions: Tensor, targets: Tensor) -> Tensor:
-    """Whether all known labels of each sample are predicted rightly (0-1 accuracy), shape (N,).
+    """1 for each sample whose known labels are all predicted rightly, else 0 (0-1 accuracy), shape (N,).
 
     NaN for a sample without a known label.
 
@@ -36,7 +36,7 @@ def exact_match(predictions: Tensor, targets: Tensor) -> Tensor:
 
 
 def sample_f1(predictions: Tensor, targets: Tensor) -> Tensor:
-    """F1 of the labels of each sample, shape (N,); 0 where none is present and none predicted.
+    """F1 of the labels of each sample, shape (N,); 0 if no label is present and none is predicted.
 
     NaN for a sample without a known label.
 
@@ -57,7 +57,7 @@ def sample_f1(predictions: Tensor, targets: Tensor) -> Tensor:
 
 
 def mean_over_samples(values: Tensor) -> Tensor:
-    """Means of measures (N, M) over the samples where they are not NaN, (M,); NaN where no sample is left.
+    """Means (M,) of measures (N, M) over the samples that are not NaN; NaN if no sample is left.
 
     >>> mean_over_samples(torch.tensor([[1.0], [0.0], [torch.nan]]))
     tensor([0.5000], dtype=torch.float64)

@@ -20,7 +20,7 @@ __all__ = ["StreamingMetrics"]
 class StreamingMetrics(Metric):
     """Precision, recall, F1, exact match, micro F1 and Hamming loss, accumulated over batches and ranks.
 
-    The state is four counts a class, whatever the number of samples; the names and values are those of
+    The state is four counts per class, whatever the number of samples; the names and values are those of
     `evaluate`. In Lightning: `update` in `validation_step`, then `self.log_dict(metric.compute())` and
     `metric.reset()` at the epoch's end.
 
@@ -55,7 +55,7 @@ class StreamingMetrics(Metric):
         self.add_state("matches", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
-        """Count a batch: logits (N, C), and targets of 1, 0, or −1 or NaN where unknown."""
+        """Count a batch: logits (N, C), and targets of 1 or 0, with −1 or NaN for unknown labels."""
         probabilities = as_scores(logits).float().sigmoid()
         predictions = probabilities >= self.thresholds.to(probabilities)
         batch = confusion(predictions, targets)
