@@ -1,4 +1,4 @@
-"""Networks by name: residual networks, a small convolutional one, those for tables, and users' own."""
+"""Networks by name: residual networks, a small convolutional network, networks for tables, and users' own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tailmask.models.trial_run import check_outputs, reason
 
 __all__ = ["BACKBONE", "MODELS", "MOST_MEMBERS", "build_model", "is_own_model"]
 
-# As in recipes; a forged model file must not keep its reader busy with more.
+# The same limit as in recipes: a forged model file must not keep its reader busy.
 MOST_MEMBERS = 1000
 
 
@@ -45,12 +45,12 @@ _IMAGE_MODELS: dict[str, Callable[[int, int], nn.Module]] = {
     "cnn": lambda channels, classes: cnn(in_channels=channels, num_classes=classes),
 }
 
-# How often a network halves its images without rounding up.
+# How often a network halves its images, without rounding up.
 _HALVINGS = {"cnn": 2, "resnet12-fewshot": 4, "resnet12-fewshot-wide": 4}
 
 MODELS = (*_IMAGE_MODELS, "mlp", "linear")
 
-# The model of the data's options, `--model hf:NAME --finetune`, trained as a whole.
+# The pretrained model of `--model hf:NAME --finetune`, trained as a whole.
 BACKBONE = "backbone"
 
 
@@ -72,19 +72,19 @@ def build_model(
     """Network that turns inputs (B, *shape) into logits (B, num_classes).
 
     Args:
-        name: One of `MODELS`, or `package.module:factory` for a network of your own, where
-            `factory(shape=…, num_classes=…)` gives an `nn.Module`; whether it fits is tried out.
+        name: One of `MODELS`, or `package.module:factory` for a network of your own.
+            `factory(shape=…, num_classes=…)` must return an `nn.Module`; a trial run checks its outputs.
         shape: Shape of one sample.
         num_classes: Number of classes.
         hidden: Widths of the hidden layers of `mlp`.
         dropout: Share of hidden values that `mlp` drops in training.
-        bias: Start of the last bias: "default" is PyTorch's own, "uniform" is −log(C − 1); or values (C,).
-        normalized: Replace the last layer by one with cosines as outputs, for LDAM.
+        bias: Initial last bias: "default" is PyTorch's own, "uniform" is −log(C − 1); or values (C,).
+        normalized: Whether to replace the last layer by one that returns cosines, for LDAM.
         input_dropout: Share of the inputs that `mlp` and `linear` drop in training.
         members: Number of networks that `mlp` and `linear` train at once; see `MemberNetworks`.
         freeze: Share of the depth of `backbone`, from the inputs on, that is not trained.
         fixed_norm: Whether batch normalisation stays in evaluation mode.
-        **pretrained: Of `backbone`: its name `backbone` or its `config`, and its `pooling`; see
+        **pretrained: For `backbone`: its name `backbone` or its `config`, and its `pooling`; see
             `tailmask.models.pretrained.build_pretrained`.
 
     >>> build_model("resnet12", shape=(1, 32, 32), num_classes=10)(torch.zeros(2, 1, 32, 32)).shape
@@ -134,7 +134,7 @@ def build_model(
 
 
 def is_own_model(name: str) -> bool:
-    """Whether `name` is an import path, `package.module:factory`, rather than one of `MODELS`."""
+    """True if `name` is an import path, `package.module:factory`, rather than one of `MODELS`."""
     return ":" in name
 
 

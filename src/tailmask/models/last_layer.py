@@ -1,4 +1,4 @@
-"""The last layer of a network, found, started and replaced in the same way in ours and in users' own."""
+"""The last layer of a network: find, initialise and replace it, in our networks and in users' own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 class NormalizedLinear(nn.Module):
     """Linear layer whose outputs are cosines: features and weights have length one, and there is no bias.
 
-    What LDAM (Cao et al. 2019) asks of the last layer.
+    LDAM (Cao et al. 2019) needs such a last layer.
 
     >>> NormalizedLinear(4, 2)(torch.ones(1, 4)).abs().le(1).all()
     tensor(True)
@@ -41,7 +41,7 @@ class NormalizedLinear(nn.Module):
 
 
 def last_linear(network: nn.Module, *, num_classes: int) -> tuple[str, nn.Linear]:
-    """Name and module of the last `nn.Linear`, which must have one output a class.
+    """Name and module of the last `nn.Linear`, which must have one output per class.
 
     >>> last_linear(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), num_classes=3)
     ('2', Linear(in_features=8, out_features=3, bias=True))
@@ -49,14 +49,14 @@ def last_linear(network: nn.Module, *, num_classes: int) -> tuple[str, nn.Linear
     linear = [(name, module) for name, module in network.named_modules() if isinstance(module, nn.Linear)]
     if not linear or linear[-1][1].out_features != num_classes:
         raise ValueError(
-            f"the network's last nn.Linear must have {num_classes} outputs, one a class, "
+            f"the network's last nn.Linear must have {num_classes} outputs, one per class, "
             f"got {linear[-1][1] if linear else 'a network without one'}"
         )
     return linear[-1]
 
 
 def normalize_head(network: nn.Module, *, num_classes: int) -> nn.Module:
-    """The network with a `NormalizedLinear` in place of its last linear layer, which may be all of it.
+    """The network with a `NormalizedLinear` instead of its last linear layer; it may have no other layer.
 
     >>> network = normalize_head(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), num_classes=3)
     >>> network[2]
@@ -72,7 +72,7 @@ def normalize_head(network: nn.Module, *, num_classes: int) -> nn.Module:
 
 
 def start_uniform(network: nn.Module, *, num_classes: int) -> None:
-    """Start the last bias at −log(C − 1), so that each of C sigmoids begins near 1 / C (Cui et al. 2019).
+    """Set the last bias to −log(C − 1): each of C sigmoids begins near 1 / C (Cui et al. 2019).
 
     >>> network = nn.Linear(4, 10)
     >>> start_uniform(network, num_classes=10)
@@ -83,7 +83,7 @@ def start_uniform(network: nn.Module, *, num_classes: int) -> None:
 
 
 def start_bias(network: nn.Module, values: Tensor) -> None:
-    """Start the last bias at values (C,), such as the log odds of the classes.
+    """Set the last bias to values (C,), such as the log odds of the classes.
 
     >>> network = nn.Linear(4, 2)
     >>> start_bias(network, torch.tensor([-1.0, 0.5]))
@@ -92,13 +92,13 @@ def start_bias(network: nn.Module, values: Tensor) -> None:
     """
     _, linear = last_linear(network, num_classes=len(values))
     if linear.bias is None:
-        raise ValueError("the network's last nn.Linear has no bias to start: set model.bias to 'default'")
+        raise ValueError("the network's last nn.Linear has no bias to set: set model.bias to 'default'")
     with torch.no_grad():
         linear.bias.copy_(values)
 
 
 def last_parameters(network: nn.Module) -> list[nn.Parameter]:
-    """The weights and the bias of the network's last linear layer; none where it has no such layer.
+    """The weights and the bias of the network's last linear layer; empty if it has no such layer.
 
     >>> [parameter.shape for parameter in last_parameters(nn.Sequential(nn.Linear(4, 3), nn.ReLU()))]
     [torch.Size([3, 4]), torch.Size([3])]
@@ -108,7 +108,7 @@ def last_parameters(network: nn.Module) -> list[nn.Parameter]:
 
 
 def last_bias(network: nn.Module) -> nn.Parameter | None:
-    """The bias of the network's last linear layer; None where there is none.
+    """The bias of the network's last linear layer; None if there is none.
 
     >>> last_bias(nn.Sequential(nn.Linear(4, 3), nn.ReLU())).shape
     torch.Size([3])

@@ -18,7 +18,7 @@ __all__ = ["MemberNetworks"]
 class MemberNetworks(nn.Module):
     """M networks for tables that train together, each with its own weights and its own dropout.
 
-    In training it gives the logits of each member, (M, B, C); in evaluation their mean, (B, C).
+    In training it returns the logits of each member, (M, B, C); in evaluation their mean, (B, C).
 
     >>> from tailmask.models.small import mlp
     >>> network = MemberNetworks([mlp(4, 3, hidden=[8], dropout=0.5) for _ in range(2)])
@@ -57,7 +57,7 @@ class MemberNetworks(nn.Module):
 
     @property
     def last_bias(self) -> nn.Parameter | None:
-        """The last layer's bias, (M, 1, C); None where it has none."""
+        """The last layer's bias, (M, 1, C); None if it has none."""
         return self._last.bias
 
     @property
@@ -87,7 +87,7 @@ class FastDropout(nn.Module):
         self.share = share
 
     def forward(self, values: Tensor) -> Tensor:
-        """The values, in training some of them zero and the others larger."""
+        """The values; in training, some are set to zero and the others are scaled up."""
         if not self.training:
             return values
         number = values.numel()
@@ -106,7 +106,7 @@ class _Layer(nn.Module):
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
         self.is_normalized = isinstance(layers[0], NormalizedLinear)
-        # Rows are inputs, so that the gradient comes in the layout of the weights.
+        # Rows are inputs: then the gradient has the layout of the weights.
         self.weight = nn.Parameter(torch.stack([layer.weight.detach().T for layer in layers]).contiguous())
         biases = [layer.bias.detach() for layer in layers if isinstance(layer, nn.Linear)]
         self.bias = nn.Parameter(torch.stack(biases).unsqueeze(1)) if biases else None  # (M, 1, O)

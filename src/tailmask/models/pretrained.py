@@ -1,4 +1,4 @@
-"""A pretrained model for images with a new last layer, as a network that is trained as a whole."""
+"""A pretrained image model with a new last layer, trained as a whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["PretrainedNetwork", "build_pretrained", "set_fixed_norm"]
 
 
 class PretrainedNetwork(nn.Module):
-    """The features of a model of Hugging Face for images, and a linear layer on them.
+    """An image model of Hugging Face with a linear layer on its features.
 
     Args:
         body: The model, which takes `pixel_values`.
@@ -61,7 +61,7 @@ def build_pretrained(
     pooling: Pooling | None = None,
     freeze: float = 0.0,
 ) -> PretrainedNetwork:
-    """The network with the weights of `backbone`, or of `config` alone where trained weights follow.
+    """The network with the weights of `backbone`; or built from `config` alone, for weights loaded later.
 
     `freeze` is the share of the depth, from the inputs on, that is not trained.
     """
@@ -107,7 +107,7 @@ def set_fixed_norm(network: nn.Module) -> None:
 
 
 def _freeze_unused(network: PretrainedNetwork, example: Tensor) -> None:
-    """No gradients for weights that the logits do not depend on, which several processes would wait for."""
+    """Freeze weights that the logits do not depend on: several processes would wait for their gradients."""
     network(example).sum().backward()
     for parameter in network.parameters():
         parameter.requires_grad_(parameter.grad is not None)
@@ -115,7 +115,7 @@ def _freeze_unused(network: PretrainedNetwork, example: Tensor) -> None:
 
 
 def _freeze_depth(body: nn.Module, share: float) -> None:
-    """Freeze what comes before the first block that is trained, in the order of declaration."""
+    """Freeze everything before the first trained block, in the order of declaration."""
     if not share:
         return
     lists = [list(module) for module in body.modules() if isinstance(module, nn.ModuleList)]
@@ -123,7 +123,7 @@ def _freeze_depth(body: nn.Module, share: float) -> None:
     number = round(share * len(blocks))
     first = next(blocks[number].parameters(), None) if number < len(blocks) else None
     if first is None and share < 1:
-        raise UserError("the model has no blocks to freeze a share of: set model.freeze to 0 or 1")
+        raise UserError("the model has no blocks, so no part can be frozen: set model.freeze to 0 or 1")
     for parameter in body.parameters():
         if parameter is first:
             return

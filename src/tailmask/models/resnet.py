@@ -1,8 +1,8 @@
 """Residual networks for small images: the CIFAR form of He et al. (2016), and the few-shot ResNet-12.
 
 The CIFAR form (section 4.2 there) has a 3×3 stem, three stages of basic blocks, global average pooling and
-one linear layer. Shortcuts have no parameters: where a stage halves the image they take every second pixel
-and fill the new channels with zeros.
+one linear layer. Shortcuts have no parameters: if a stage halves the image, they take every second pixel and
+fill the new channels with zeros.
 
 In the literature on few-shot learning "ResNet-12" is another network: four blocks of three convolutions, each
 with a convolution in its shortcut and a maximum over 2 × 2 pixels at its end.
@@ -51,8 +51,8 @@ class BasicBlock(nn.Module):
 class ResNet(nn.Module):
     """Residual network for small images; `num_blocks` basic blocks in each stage.
 
-    ResNet-32 has (5, 5, 5) blocks. The ResNet-12 of this project, which stands in for the paper's MultiMNIST
-    network, has (1, 2, 2): twelve layers with weights. `widening` multiplies the channels of all layers.
+    ResNet-32 has (5, 5, 5) blocks. The ResNet-12 of this project has (1, 2, 2): twelve layers with weights.
+    It replaces the paper's MultiMNIST network. `widening` multiplies the channels of all layers.
 
     >>> import torch
     >>> network = ResNet((1, 2, 2), in_channels=1, num_classes=10)
@@ -111,7 +111,7 @@ class FewShotBlock(nn.Module):
 class FewShotResNet12(nn.Module):
     """ResNet-12 as in few-shot learning (Oreshkin et al. 2018, Lee et al. 2019), without DropBlock.
 
-    Its twelve layers are the 3×3 convolutions; shortcuts and the linear layer do not count there.
+    Its twelve layers are the 3×3 convolutions; shortcuts and the linear layer do not count.
 
     >>> import torch
     >>> network = FewShotResNet12((64, 160, 320, 640), in_channels=1, num_classes=10)
@@ -139,7 +139,7 @@ def _normalized(in_channels: int, channels: int, size: int) -> nn.Sequential:
 
 
 def initialize(network: nn.Module) -> None:
-    """Start all convolutions with He's normal weights (He et al. 2015), scaled by their outputs."""
+    """Initialise all convolutions with He's normal weights (He et al. 2015), scaled by their outputs."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -22,7 +22,7 @@ class Bottleneck(nn.Module):
         self.norm2 = nn.BatchNorm2d(width)
         self.conv3 = nn.Conv2d(width, channels, 1, bias=False)
         self.norm3 = nn.BatchNorm2d(channels)
-        # Blocks that start as the identity let large learning rates through (Goyal et al. 2017, section 5.1).
+        # Blocks that start as the identity allow large learning rates (Goyal et al. 2017, section 5.1).
         nn.init.zeros_(self.norm3.weight)
         self.shortcut: nn.Module = nn.Identity()
         if stride > 1 or in_channels != channels:

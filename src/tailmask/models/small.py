@@ -1,4 +1,4 @@
-"""Small networks: a convolutional one for tiny images, and those for tables."""
+"""Small networks: a convolutional network for tiny images, and networks for tables."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 __all__ = ["WideLinear", "cnn", "mlp", "used_columns"]
 
-# Narrower layers are multiplied as fast as their columns are chosen.
+# For narrower layers, selecting columns takes as long as multiplying all of them.
 _WIDE = 4096
 
 
 def cnn(*, in_channels: int, num_classes: int) -> nn.Module:
-    """Three 3×3 convolutions with batch normalisation, halving the image after each but the last.
+    """Three 3×3 convolutions with batch normalisation; the first two are followed by 2 × 2 max pooling.
 
     For images of a dozen pixels, as in the `digits` set.
 
@@ -41,7 +41,7 @@ def mlp(
     dropout: float = 0.0,
     input_dropout: float = 0.0,
 ) -> nn.Sequential:
-    """Rectified layers of the widths in `hidden`, dropout after each; a linear model where there are none.
+    """ReLU layers with the widths in `hidden`, dropout after each; a linear model if `hidden` is empty.
 
     >>> import torch
     >>> mlp(num_features=4, num_classes=3, hidden=[8])(torch.zeros(2, 4)).shape
@@ -60,10 +60,10 @@ def mlp(
 
 
 class WideLinear(nn.Linear):
-    """A linear layer for wide inputs of which a batch fills few columns, as bags of words do.
+    """A linear layer for wide inputs with few nonzero columns per batch, such as bags of words.
 
-    In training it multiplies just these columns, unless the inputs want gradients, which all columns have.
-    Weights and outputs are those of `nn.Linear`.
+    In training it multiplies only these columns, unless the inputs need gradients: those exist for all
+    columns. Weights and outputs are those of `nn.Linear`.
 
     >>> layer, inputs = WideLinear(5000, 2), torch.zeros(3, 5000)
     >>> inputs[:, [1, 7]] = 1.0
@@ -80,14 +80,14 @@ class WideLinear(nn.Linear):
 
 
 def used_columns(inputs: Tensor) -> Tensor | None:
-    """Indices of the columns that a batch (B, F) fills; None where to multiply all of them.
+    """Indices of the nonzero columns of a batch (B, F); None if all columns should be multiplied.
 
     >>> inputs = torch.zeros(3, 5000)
     >>> inputs[:, [1, 7]] = 1.0
     >>> used_columns(inputs), used_columns(inputs[:, :100])
     (tensor([1, 7]), None)
     """
-    # A compiled graph has no place for what a batch fills, and gradients of inputs are of all columns.
+    # A compiled graph cannot depend on the values of a batch, and inputs have gradients in all columns.
     if inputs.shape[1] < _WIDE or inputs.requires_grad or torch.compiler.is_compiling():
         return None
     used = inputs.abs().sum(dim=0).nonzero().squeeze(1)

@@ -1,4 +1,4 @@
-"""Networks tried out before they are trained, without a trace of the trial in them."""
+"""Trial runs of networks before training; the network is unchanged afterwards."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["check_outputs", "evaluation_mode", "needs_two_rows", "reason"]
 
 @contextlib.contextmanager
 def evaluation_mode(network: nn.Module) -> Iterator[None]:
-    """The network in evaluation mode; afterwards each of its modules is in the mode that it was in.
+    """Put the network in evaluation mode; afterwards each module returns to its own mode.
 
-    In a user's network some may be frozen, in evaluation mode while the others train.
+    A user's network may have frozen modules that stay in evaluation mode while the others train.
 
     >>> network = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2).eval())
     >>> with evaluation_mode(network):
@@ -67,9 +67,9 @@ def check_outputs(network: nn.Module, shape: Sequence[int], num_classes: int, *,
 
 
 def needs_two_rows(network: nn.Module, shape: Sequence[int]) -> bool:
-    """Whether the network cannot be trained on a batch of one row, for its batch normalisation.
+    """True if batch normalisation prevents training on a batch of one row.
 
-    That has a variance to take, over rows and pixels, of which there may be one.
+    It needs a variance over rows and pixels, so at least two values per channel.
 
     >>> needs_two_rows(nn.BatchNorm1d(4), (4,)), needs_two_rows(nn.BatchNorm2d(1), (1, 2, 2))
     (True, False)
@@ -79,13 +79,13 @@ def needs_two_rows(network: nn.Module, shape: Sequence[int]) -> bool:
     with _untouched(network):
         try:
             network(_zeros(network, 1, shape))
-        except Exception as error:  # all else that is wrong is told when a whole batch is wrong
+        except Exception as error:  # other errors are reported for a whole batch
             return "more than 1 value per channel" in str(error)
     return False
 
 
 def reason(error: Exception) -> str:
-    """An error of a user's own code in one line, with its place there where it has one.
+    """An error in a user's own code as one line, with its file and line if known.
 
     >>> reason(KeyError("width"))
     "KeyError: 'width'"
@@ -104,9 +104,9 @@ def _zeros(network: nn.Module, number: int, shape: Sequence[int]) -> Tensor:
 
 @contextlib.contextmanager
 def _untouched(network: nn.Module) -> Iterator[None]:
-    """No gradients, and afterwards the buffers and torch's random state as they were.
+    """Run without gradients; afterwards restore the buffers and torch's random state.
 
-    A buffer that a lazy layer has yet to make stays as the trial made it.
+    A buffer that a lazy layer creates in the trial is kept.
     """
     buffers = [
         (module, name, buffer, buffer.clone())
@@ -119,5 +119,5 @@ def _untouched(network: nn.Module) -> Iterator[None]:
             yield
         finally:
             for module, name, buffer, content in buffers:
-                # One that is spread over its storage cannot be written to, nor could the trial.
+                # An expanded buffer cannot be written to, and the trial could not write to it either.
                 setattr(module, name, buffer if buffer.equal(content) else buffer.copy_(content))
