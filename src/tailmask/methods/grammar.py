@@ -30,8 +30,8 @@ __all__ = [
 # The form of PLM to begin with on new data: see docs/evidence/tables.md for the measurements behind it.
 RECOMMENDED = "plm:adapt=prevalence"
 
-# What is compared where nothing is named: the baseline, the paper's method, and what we would take. Tables
-# and texts have learners beside networks, which often are better there.
+# The methods that are compared by default: the baseline, the paper's method, and the recommended one. Tables
+# and texts also have other learners than networks, and these are often better there.
 DEFAULT_METHODS = ("bce", "plm", RECOMMENDED)
 TABLE_METHODS = (*DEFAULT_METHODS, "linear", "trees", "boost", "ensemble")
 
@@ -66,7 +66,7 @@ class MethodPart:
         return _part(self.word, checked)
 
     def build(self, **given: Any) -> Any:
-        """What the part stands for: a loss, a sampler and so on; see `Word.build`."""
+        """Build the loss, the sampler or whatever the word names; see `Word.build`."""
         return self.word.build(self.options, given)
 
     def __str__(self) -> str:
@@ -160,7 +160,7 @@ class Method:
         return method
 
     def require_fit(self, *, single_label: bool) -> None:
-        """Raise a `UserError` where the method cannot train on such data."""
+        """Raise a `UserError` if the method cannot train on such data."""
         if self.loss.word.single_label and not single_label:
             others = [word.name for word in _of_kind("loss") if not word.single_label]
             raise UserError(
@@ -202,7 +202,7 @@ def check_options(word: str, options: Mapping[str, Any]) -> None:
 
 
 def method_help() -> str:
-    """What can be put after `--method`, for the command line; imports no torch.
+    """Help on the values of `--method`, for the command line; imports no torch.
 
     >>> method_help()
     '[plm+]LOSS[+cb][+undersample|+classaware][+drw], where LOSS is ...'
@@ -223,7 +223,7 @@ def _of_kind(kind: str) -> list[Word]:
 
 
 def _form() -> str:
-    """The form of a method's name: what may stand where."""
+    """The form of a method's name, with all words in their places."""
     places = {kind: [word.name for word in _of_kind(kind)] for kind in KINDS}
     masking, _, _ = places.pop("masking"), places.pop("learner"), places.pop("loss")
     after = (f"[{'|'.join(f'+{name}' for name in names)}]" for names in places.values())
@@ -246,7 +246,7 @@ def _read(text: str, name: str) -> MethodPart:
 
 
 def _part(word: Word, options: Mapping[str, Any]) -> MethodPart:
-    """The part of options that are right one by one, if they go together."""
+    """The part with these options; raises a `UserError` if they do not go together."""
     if not options:
         return MethodPart(word)
     try:
@@ -266,7 +266,7 @@ def _exclusions(part: MethodPart) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _missing(part: MethodPart, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the defaults that are for options that the part does not name."""
+    """The defaults of options that the part does not name."""
     declared = part.word.options if defaults else {}
     missing = {}
     for name, value in defaults.items():

@@ -1,4 +1,4 @@
-"""What a method is in training: the loss, the samples of each epoch, and what happens between epochs."""
+"""The objective of a method in training: its loss, the samples of each epoch, and the steps between epochs."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Objective(nn.Module):
 
     @property
     def prior_shift(self) -> Tensor | None:
-        """What turns logits back to the data's own prior, (C,), as far as training has come; None if nothing.
+        """The shift (C,) of logits that corrects them to the prior of the data, by now; None if there is none.
 
-        Undersampling changes how classes occur together, which no shift of single logits undoes.
+        Undersampling changes how classes occur together, and no shift of single logits corrects that.
         """
         masking = self.masking
         if masking is None or self.sampler is not None or not masking.supports_prior_shift:
@@ -58,17 +58,17 @@ class Objective(nn.Module):
 
     @property
     def activation(self) -> Literal["sigmoid", "softmax"]:
-        """What turns logits into probabilities."""
+        """The function that turns logits into probabilities."""
         return "softmax" if self.needs_cosines else "sigmoid"
 
     @property
     def needs_cosines(self) -> bool:
-        """Whether the network's last layer must be normalised, as LDAM's."""
+        """True if the network's last layer must be normalised, as for LDAM."""
         return self._ldam() is not None
 
     @property
     def logit_scale(self) -> float:
-        """What the network's outputs are multiplied with to be logits: LDAM's are cosines."""
+        """The factor that turns the network's outputs into logits; not 1 for LDAM, whose outputs are cosines."""
         ldam = self._ldam()
         return 1.0 if ldam is None else ldam.scale
 
@@ -106,7 +106,7 @@ class Objective(nn.Module):
         return loss
 
     def total_weight(self, targets: Tensor) -> Tensor | None:
-        """What a batch's loss is divided by, (), where that is not its number of rows: LDAM's weights."""
+        """The divisor () of a batch's loss if it is not the number of rows: the sum of LDAM's weights."""
         ldam = self._ldam()
         return None if ldam is None else ldam.total_weight(targets)
 

@@ -1,4 +1,4 @@
-"""What a method's name makes of a training split: the parts of its objective, built from the options."""
+"""Builds the objective of a method for a training split."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _statistics(
 
 
 def _idle(criterion: PartialLabelMasking, *, num_epochs: int, is_drawn: bool) -> tuple[str, ...]:
-    """What to say where training ends before the first update that moves ratios can be felt."""
+    """A note if training ends before an update of the ratios can have an effect."""
     if not criterion.is_idle_for(num_epochs):
         return ()
     outcome = "it holds those of the first draw" if is_drawn else "it masks nothing"

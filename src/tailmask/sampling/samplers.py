@@ -77,8 +77,8 @@ class EpochSampler(Sampler[int]):
     def class_counts(self) -> Tensor:
         """Negatives and positives of each class in the epoch's draw, of all ranks together, shape (2, C).
 
-        Samples count as often as they are drawn; those that fill up and unknown labels do not. This is what
-        `PartialLabelMasking` is to be told each epoch, since it masks by the ratio of what it is shown.
+        Samples count as often as they are drawn; padding and unknown labels do not count. Pass these counts
+        to `PartialLabelMasking` in each epoch, since it masks by the ratio of the drawn samples.
         """
         times = np.bincount(self.draw(), minlength=self.dataset_size)
         positives, unknown = self._positives.count(times), self._unknown.count(times)
@@ -183,8 +183,8 @@ class ClassAwareSampler(EpochSampler):
 
     Args:
         targets: As in `UndersamplingSampler`.
-        epoch_length: Samples an epoch, all ranks together. None is the number of samples N, so that an epoch
-            costs what it does without the sampler. Wu et al. 2020 take a quarter of the largest class's size
+        epoch_length: Samples per epoch, all ranks together. None is the number of samples N: an epoch then
+            costs the same as without the sampler. Wu et al. 2020 take a quarter of the largest class's size
             times the number of classes.
         seed: As in `UndersamplingSampler`.
         num_classes: As in `UndersamplingSampler`.
@@ -228,6 +228,6 @@ class ClassAwareSampler(EpochSampler):
 
 
 def _permutations(words: np.random.PCG64, number: int, length: int) -> Integers:
-    """Random orders of `length` indices, one a row."""
+    """Random orders of `length` indices, one per row."""
     keys = words.random_raw(number * length).reshape(number, length)
     return np.argsort(keys, axis=1, kind="stable")
