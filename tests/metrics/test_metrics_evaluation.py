@@ -193,7 +193,7 @@ class TestSingleLabel:
             assert (summary["error"], summary["ece_top"]) == (error, error)
 
     def test_several_labels_are_refused(self):
-        with pytest.raises(ValueError, match="one class per sample, got .* 2"):
+        with pytest.raises(ValueError, match=r"one class per sample, got .* 2"):
             evaluate(torch.zeros(1, 2), torch.ones(1, 2), single_label=True)
 
     @pytest.mark.parametrize("index", [3, -2, -100])

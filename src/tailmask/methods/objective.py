@@ -1,4 +1,4 @@
-"""The objective of a method in training: its loss, the samples of each epoch, and the steps between epochs."""
+"""The objective of a method in training: its loss, each epoch's samples, and the updates between epochs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Objective(nn.Module):
 
     @property
     def prior_shift(self) -> Tensor | None:
-        """The shift (C,) of logits that corrects them to the prior of the data, by now; None if there is none.
+        """The current shift (C,) that corrects logits to the prior of the data; None if there is none.
 
         Undersampling changes how classes occur together, and no shift of single logits corrects that.
         """
@@ -68,7 +68,7 @@ class Objective(nn.Module):
 
     @property
     def logit_scale(self) -> float:
-        """The factor that turns the network's outputs into logits; not 1 for LDAM, whose outputs are cosines."""
+        """The factor that turns the network's outputs into logits: 1, or the scale of LDAM for its cosines."""
         ldam = self._ldam()
         return 1.0 if ldam is None else ldam.scale
 
