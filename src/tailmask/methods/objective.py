@@ -68,7 +68,7 @@ class Objective(nn.Module):
 
     @property
     def logit_scale(self) -> float:
-        """The factor that turns the network's outputs into logits: 1, or the scale of LDAM for its cosines."""
+        """The factor that turns the network's outputs into logits: 1, or the scale of LDAM's cosines."""
         ldam = self._ldam()
         return 1.0 if ldam is None else ldam.scale
 
