@@ -26,7 +26,7 @@ def test_unknown_names_get_a_suggestion() -> None:
 
 def test_files_of_no_known_kind(tmp_path: Path) -> None:
     (tmp_path / "a.docx").write_bytes(b"")
-    with pytest.raises(UserError, match=r"a\.docx is of no kind that can be read: take one of \.csv"):
+    with pytest.raises(UserError, match=r"a\.docx .* cannot be read: .*\.csv"):
         load(tmp_path / "a.docx")
     with pytest.raises(UserError, match="is a folder without one pair"):
         load(tmp_path)
@@ -73,7 +73,7 @@ def test_choices_that_make_no_sense(choice: dict, sentence: str) -> None:
         ),
         ({"test": 0.95}, "--test and --validation must leave rows to train on, got 0.95 and 0.1"),
         ({"test": 0.5, "validation": 0.5}, "must leave rows to train on"),
-        ({"test": 0.0}, "--test must be above 0 where there is no --test-file"),
+        ({"test": 0.0}, "--test must be above 0 without a --test-file"),
     ],
 )
 def test_shares_that_leave_nothing(tmp_path: Path, shares: dict, sentence: str) -> None:

@@ -100,7 +100,7 @@ def test_byte_order_marks_and_windows_lines(tmp_path: Path) -> None:
             "a.csv",
             "# from the lab\nx,l\n1,0\n",
             "has 2 cells in line 2, but 1 in its first line, '# from the lab': the first line must name "
-            "every column, and a cell with a comma must stand in quotes$",
+            "every column, and a cell with a comma must be in quotes$",
         ),
         (
             "a.csv",

@@ -282,7 +282,7 @@ def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
         ("", {"labels": "tag_a"}, "cannot be read as a table"),
         ("x,tag_a\n1,0\n1,0,9\n", {"labels": "tag_a"}, "has 3 cells in line 3, but 2 in its first line"),
         ("x,tag_a\ninf,0\n1,1\n2,0\n3,1\n4,0\n" * 1, {"labels": "tag_a"}, "infinite numbers"),
-        ("x,tags\n1,a;b\n2,b;c\n", {"label_column": "tags"}, "have ';': name .* --separator ';'"),
+        ("x,tags\n1,a;b\n2,b;c\n", {"label_column": "tags"}, "have ';': .* --separator ';'"),
         ("x,tag_a\n1,1\n2,\n", {"labels": "tag_a"}, "has empty cells or NaN but no 0"),
         (
             "x,h\n" + "".join(f"{i},{i * 7 % 29 / 10}\n" for i in range(30)),

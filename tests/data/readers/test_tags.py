@@ -40,9 +40,7 @@ def test_labels_of_a_text_file_are_what_it_says(tmp_path: Path, cells: list[str]
 @pytest.mark.parametrize("cell", ['"a,b"', '"[""a"", ""b""]"', ' "a" '])
 def test_tags_in_quotes_of_a_tsv_file_are_refused(tmp_path: Path, cell: str) -> None:
     (tmp_path / "a.tsv").write_text(f"x\ttags\n1\ta\n2\t{cell}\n")
-    with pytest.raises(
-        UserError, match=r"cells of 'tags' in .*a\.tsv stand in quotes, such as .*: save it as"
-    ):
+    with pytest.raises(UserError, match=r"cells of 'tags' in .*a\.tsv are in quotes, such as .*: save it as"):
         read_table(tmp_path / "a.tsv", DataOptions(label_column="tags"))
     (tmp_path / "a.tsv").write_text('x\ttags\n1\t"a", "b"\n2\ta "c"\n')  # quotes in a cell, none around it
     labels = read_table(tmp_path / "a.tsv", DataOptions(label_column="tags"))[1]
@@ -133,7 +131,7 @@ def test_a_tag_in_brackets_among_others_is_a_tag(tmp_path: Path) -> None:
     ["[a, b]", "['a' 'b']", "['a'\n 'b']", "['a', ['b']]", "[{'a': 1}]", "[f()]", "b", "[" * 500 + "]" * 500],
 )
 def test_what_is_no_list_is_refused(tmp_path: Path, cell: str) -> None:
-    with pytest.raises(UserError, match=r"in row 2 of 'tags', .* is no list of labels") as error:
+    with pytest.raises(UserError, match=r"row 2 of 'tags': .* is not a list") as error:
         read(["['a', 'b']", cell, "['a']"], tmp_path)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 300

@@ -1,8 +1,7 @@
 """ARFF files, dense and sparse, read line by line and in linear time.
 
-liac-arff, the usual reader, is a test's second opinion on well-formed files. Its patterns take exponential
-time on malformed ones: a list of 30 values, one with a space in it and no quotes around, takes it a quarter
-of an hour.
+The tests compare it with liac-arff, the usual reader, on well-formed files. liac-arff needs exponential time
+on malformed ones: a quarter of an hour for a list of 30 values, if one has a space in it and no quotes.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ _KEYWORD = re.compile(r"@(\w+)\s*(.*)")
 _NAME_AND_TYPE = re.compile(rf"({_QUOTED}|\S+)\s+(.*)")
 _PIECES = re.compile(rf"""{_QUOTED}|[^,'"]+|.""")  # a quoted text, a plain one, a comma or a lone quote
 
-# A row: its line, and the cells that are written down, by the attribute's position. None is a missing value.
+# A row: its line number, and the cells in the file with their attributes' positions. None is a missing value.
 Row: TypeAlias = tuple[int, list[tuple[int, str | None]]]
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column; `values` lists those of a nominal one and is None for numbers."""
+    """A column; `values` are the values of a nominal attribute, and None for numbers."""
 
     name: str
     values: tuple[str, ...] | None
 
     @property
     def is_number(self) -> bool:
-        """Whether it holds numbers, as a nominal attribute with the values 0 and 1 does."""
+        """True if it holds numbers; a nominal attribute with the values 0 and 1 does."""
         return self.values is None or set(self.values) <= {"0", "1"}
 
     @property
     def omitted(self) -> str:
-        """What a sparse row means by leaving it out: zero, or the first value of a nominal attribute."""
+        """The value that a sparse row may omit: zero, or the first value of a nominal attribute."""
         return self.values[0] if self.values else "0"
 
 
@@ -57,12 +56,12 @@ class Arff:
         names = Counter(attribute.name for attribute in self.attributes)
         double = [name for name, number in names.items() if number > 1]
         if double:
-            raise UserError(f"{path} names an attribute twice: {listing(double)}")
+            raise UserError(f"{path} names an attribute twice: {listing(double)}; rename one of the two")
         self._positions = {str(number): number for number in range(len(self.attributes))}
         self.is_sparse = next((line.startswith("{") for _, line in self._data_lines()), False)
 
     def rows(self) -> Iterator[Row]:
-        """The rows; a sparse one has only the cells that are written down."""
+        """The rows; a sparse row has only the cells that are in the file."""
         for number, line in self._data_lines():
             if line.startswith("{"):
                 yield number, self._sparse_row(line, number)
@@ -73,7 +72,7 @@ class Arff:
             yield number, list(enumerate(cells))
 
     def number(self, text: str | None, position: int, line: int) -> float:
-        """A cell as a number, NaN where it is missing."""
+        """A cell as a number, NaN if it is missing."""
         if text is None:
             return math.nan
         try:
@@ -86,7 +85,7 @@ class Arff:
         return value
 
     def error(self, line: int, problem: str) -> UserError:
-        """An error that says where in the file it is."""
+        """An error that names the file and the line."""
         return UserError(f"{self.path}, line {line}: {problem}")
 
     def _lines(self) -> Iterator[tuple[int, str]]:
@@ -139,7 +138,7 @@ class Arff:
 
 
 def _split(text: str) -> list[str]:
-    """What stands between commas, but for those in quotes."""
+    """The fields of a line, split at commas outside of quotes."""
     if "'" not in text and '"' not in text:
         return text.split(",") if text.strip() else []
     fields = [""]
@@ -152,7 +151,7 @@ def _split(text: str) -> list[str]:
 
 
 def _value(text: str) -> str | None:
-    """A value without its quotes; None where it is missing."""
+    """A value without its quotes; None if it is missing."""
     text = text.strip()
     if text in ("?", ""):
         return None

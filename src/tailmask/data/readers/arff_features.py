@@ -1,4 +1,4 @@
-"""Features from ARFF files: one column for a number, one a value for a nominal attribute."""
+"""Features from ARFF files: one column per number, one per value of a nominal attribute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["arff_batches", "feature_names", "read_features"]
 
 
 def feature_names(attributes: Iterable[Attribute]) -> tuple[str, ...]:
-    """Names of the columns that attributes become.
+    """The names of the feature columns of some attributes.
 
     >>> feature_names([Attribute("age", None), Attribute("colour", ("red", "blue"))])
     ('age', 'colour=red', 'colour=blue')
@@ -36,11 +36,11 @@ def read_features(file: Arff, names: Sequence[str], rows: Iterable[Row]) -> NDAr
     missing = position.keys() - {name for columns in named for name in columns.values()}
     if missing:
         raise UserError(f"{file.path} lacks the features {listing(sorted(missing))}")
-    # Where each attribute's values go: a number to the column of None, any other to a column of its own.
+    # The column of each attribute's values: a number has the key None, any other value has its own column.
     plans = [
         {value: position[name] for value, name in columns.items() if name in position} for columns in named
     ]
-    # Sparse rows leave out zeros, and the first value of a nominal attribute, which has a column of its own.
+    # Sparse rows omit zeros, and the first value of a nominal attribute, although it has its own column.
     implied = [
         (i, attribute.omitted)
         for i, attribute in enumerate(file.attributes)
@@ -79,7 +79,7 @@ def arff_batches(path: Path, names: Sequence[str], batch_size: int) -> Iterator[
 
 
 def _columns(attribute: Attribute) -> dict[str | None, str]:
-    """Names of an attribute's columns by the value that they are for; a number's is None."""
+    """The names of an attribute's columns by value; the key of a number is None."""
     if attribute.is_number:
         return {None: attribute.name}
     return {value: f"{attribute.name}={value}" for value in attribute.values or ()}

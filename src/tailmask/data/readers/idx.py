@@ -1,4 +1,4 @@
-"""The idx format of MNIST: a header with the sizes, then one byte a pixel or label."""
+"""The idx format of MNIST: a header with the sizes, then one byte per pixel or label."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEFLATE_LIMIT = 1032  # no deflate stream grows by more than this factor
 def read_idx(path: Path, *, num_dimensions: int) -> NDArray[np.uint8]:
     """The array in an idx file of unsigned bytes, gzipped or plain.
 
-    What the header claims is held against the size of the file before any memory is taken for it.
+    The size in the header is checked against the size of the file before any memory is allocated.
     """
     size = path.stat().st_size
     try:

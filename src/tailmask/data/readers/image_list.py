@@ -33,18 +33,18 @@ __all__ = [
     "read_list_lines",
 ]
 
-# Of ImageNet's images, as usual for photographs.
+# Moments of ImageNet's images, as usual for photographs.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 LARGEST_SIDE = 224
 
-# How many images of a set its digest reads as a whole.
+# The digest of a set reads this many images in full.
 READ_WHOLE = 32
 
 
 @dataclass(frozen=True)
 class FileRows:
-    """Image files below a folder, and how training varies them."""
+    """Image files below a folder, and their augmentation in training."""
 
     folder: Path
     names: tuple[str, ...]
@@ -56,19 +56,19 @@ class FileRows:
         return len(self.names)
 
     def keys(self, like: object = None) -> NDArray[np.bytes_]:
-        """The path of each image: the same file is the same image, but no file is read."""
+        """The path of each image. Only the same file counts as the same image: no file is read."""
         folder = self.folder.absolute()
         return packed([os.path.normpath(folder / name) for name in self.names])
 
     def fit(self, index: NDArray[np.int64], options: DataOptions) -> ImageEncoder:
-        """The encoder: the side that was asked for, else that of the first image, at most 224."""
+        """The encoder, with the side from the options, else that of the first image, at most 224."""
         side = options.image_size or _side(self.folder / self.names[index[0]])
         return ImageEncoder(channels=3, height=side, width=side, mean=MEAN, std=STD)
 
     def encode(
         self, encoder: ImageEncoder, index: NDArray[np.int64], *, training: bool = False
     ) -> ImageFiles:
-        """The images in `index`; their box and side vary in training."""
+        """The images in `index`; in training they are cropped and flipped at random."""
         return ImageFiles(
             self.folder,
             packed([self.names[number] for number in index]),
@@ -80,10 +80,10 @@ class FileRows:
         )
 
     def digest(self) -> str:
-        """SHA-256 of the names and sizes of all files, and of the bytes of up to 32, spread over the list.
+        """SHA-256 of the names and sizes of all files, and of the content of up to 32 across the list.
 
-        It tells other images apart but for a few that were changed to others of the same size: reading every
-        byte of a large set would take minutes.
+        It may miss a few images that were replaced by others of the same size: reading every byte of a large
+        set would take minutes.
         """
         sizes = np.array([(self.folder / name).stat().st_size for name in self.names], dtype=np.int64)
         step = -(-len(self) // READ_WHOLE)
@@ -91,16 +91,16 @@ class FileRows:
         return digest(packed(self.names), sizes, *contents)
 
     def notes(self, encoder: ImageEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
-        """The size that images are scaled to, and whether the first one is all but black."""
+        """Notes on the size that images are scaled to, and on a first image that is almost black."""
         notes = [f"images are scaled to {encoder.height}×{encoder.width} pixels"] if self.scaled else []
-        # Of one that does not decode, the first batch tells.
+        # If it cannot be decoded, the first batch raises the error.
         with contextlib.suppress(UserError), opened(self.folder / self.names[0]) as image:
             notes += filter(None, [range_note(image)])
         return notes
 
 
 def file_rows(path: Path, names: Sequence[str], options: DataOptions) -> FileRows:
-    """The images that a manifest lists, relative to its own folder or the one that was named."""
+    """The images that a manifest lists, relative to its own folder or to `--images`."""
     folder = options.images or path.parent
     check_paths(folder, names, path)
     augment = options.augment or "crop"
@@ -115,15 +115,15 @@ def read_list(path: Path, options: DataOptions) -> tuple[FileRows, Labels]:
         if len(set(line)) < len(line):
             double = next(tag for tag in line if line.count(tag) > 1)
             raise UserError(
-                f"{path} names the class {double} twice for {name}: behind an image stand the numbers or "
-                "names of its classes, such as 1.jpg 3 17, and not a 0 or 1 for each"
+                f"{path} names the class {double} twice for {name}: after an image, write the numbers or "
+                "names of its classes, as in 1.jpg 3 17, not a 0 or 1 per class"
             )
     classes = None if options.classes is None else read_classes(options.classes)
     return file_rows(path, names, options), labels_from_tags(tags, path, classes=classes)
 
 
 def read_list_lines(path: Path) -> tuple[list[str], list[list[str]]]:
-    """The paths and the labels in a plain list, which are split at spaces and commas."""
+    """The paths and the labels in a plain list; lines are split at spaces and commas."""
     names, tags = [], []
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -140,7 +140,7 @@ def read_list_lines(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def is_list(path: Path) -> bool:
-    """Whether a file is of a kind that can list images.
+    """True if a file has a format that can list images.
 
     >>> is_list(Path("images.csv")), is_list(Path("image.png"))
     (True, False)
@@ -149,7 +149,7 @@ def is_list(path: Path) -> bool:
 
 
 def path_column(columns: Sequence[str]) -> str | None:
-    """The column that names image files: `path`, in whichever case.
+    """The column that names image files: `path`, in upper or lower case.
 
     >>> path_column(["Path", "cat", "dog"])
     'Path'
@@ -159,9 +159,9 @@ def path_column(columns: Sequence[str]) -> str | None:
 
 
 def listed_images(path: Path, folder: Path | None = None) -> list[Path]:
-    """The image files to predict for: those in a folder, one file, or those that a manifest or list names.
+    """The image files to predict for: one file, all in a folder, or all that a manifest or list names.
 
-    What is listed is relative to the list's own folder or the one that is named.
+    Listed paths are relative to `folder`, by default the list's own folder.
     """
     if path.is_dir():
         files = sorted(inner for inner in path.iterdir() if inner.suffix.lower() in SUFFIXES)

@@ -20,7 +20,7 @@ from tailmask.data.readers.table.label_columns import Labels, check_classes, lab
 
 __all__ = ["official_test_file", "read_label_names", "read_mulan"]
 
-# A cell that holds neither a label nor the mark of a missing one.
+# A cell that is neither a label nor the mark of a missing label.
 _NO_LABEL = -2
 
 _MEKA_LABELS = re.compile(r"-C\s+(-?\d{1,6})\b")
@@ -29,8 +29,8 @@ _MEKA_LABELS = re.compile(r"-C\s+(-?\d{1,6})\b")
 def read_mulan(path: Path, options: DataOptions) -> tuple[ArrayRows, Labels]:
     """Features and labels of an ARFF file.
 
-    The labels are the attributes that `options.labels` names, else those in the XML file beside it, else the
-    first or last ones as MEKA counts them in the relation's name (`-C 6` or `-C -6`).
+    The labels are the attributes that `options.labels` names, else those in the XML file beside it. Else they
+    are the first or last attributes, with MEKA's number in the relation's name (`-C 6` or `-C -6`).
     """
     file = Arff(path)
     names = [attribute.name for attribute in file.attributes]
@@ -54,7 +54,7 @@ def official_test_file(path: Path) -> Path | None:
 
 
 def read_label_names(path: Path) -> list[str]:
-    """The label names in a Mulan XML file; a document type, and with it every entity, is refused."""
+    """The label names in a Mulan XML file. A DOCTYPE is refused, because it could define entities."""
     names: list[str] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -69,7 +69,7 @@ def read_label_names(path: Path) -> list[str]:
     parser.StartDoctypeDeclHandler = doctype
     try:
         parser.Parse(path.read_bytes(), True)
-    except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: encodings that are not known
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: unknown encodings
         if isinstance(error, UserError):
             raise
         raise UserError(f"{path} is not a whole XML file: {error}") from error
@@ -92,13 +92,13 @@ def _label_names(file: Arff, names: list[str], patterns: str | None) -> list[str
 
 
 def _xml_beside(path: Path) -> Path | None:
-    """The XML file whose name starts the ARFF file's name, the longest if there are several."""
+    """The XML file whose name begins the ARFF file's name; the longest name if there are several."""
     beside = [xml for xml in path.parent.glob("*.xml") if path.stem.lower().startswith(xml.stem.lower())]
     return max(beside, key=lambda xml: len(xml.stem), default=None)
 
 
 def _noting_labels(file: Arff, columns: Mapping[int, int], targets: array[int]) -> Iterator[Row]:
-    """The rows of a file, while their labels are appended to `targets`."""
+    """Yield the rows of a file, and append their labels to `targets`."""
     omitted = array("b", [_label(file.attributes[position].omitted) for position in columns])
     for line, cells in file.rows():
         row = omitted[:]
@@ -124,7 +124,7 @@ def _label(text: str | None) -> int:
 def _wrong_label(file: Arff, line: int, cells: Mapping[int, str | None], position: int) -> UserError:
     attribute = file.attributes[position]
     text = cells.get(position, attribute.omitted) or ""
-    omitted = "" if position in cells else ", as which a sparse row leaves it out"
+    omitted = "" if position in cells else ", the value that a sparse row omits"
     return file.error(
         line, f"the label {attribute.name[:40]!r} must be 0, 1 or ?, got {text[:40]!r}{omitted}"
     )

@@ -1,7 +1,7 @@
-"""Arrays in .npz files, read without trust: nothing is unpickled, no header is believed unchecked.
+"""Arrays in .npz files from unknown sources: nothing is unpickled, and every header is checked.
 
-A member's header must agree with the size that the archive gives for it, that size with what the compressed
-bytes can unpack to, and all of it with the memory of this machine.
+An array's header must agree with its size in the archive. That size must be possible for the number of
+compressed bytes, and must fit into the machine's memory.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = ["AS_IN_TRAINING", "Npz", "read_array_header"]
 
-# What to do about a new file whose inputs have another name.
-AS_IN_TRAINING = "save the inputs under that name, which they had in training"
+# The advice for a new file whose inputs have another name.
+AS_IN_TRAINING = "save the inputs under that name, as in training"
 
 _BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, OverflowError, MemoryError)
 _BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError)
 _DEFLATE_LIMIT = 1032  # no deflate stream grows by more than this factor
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 
-MAX_COLUMNS = 10**7  # a CSR matrix may claim any number of them, and each costs memory in the end
+MAX_COLUMNS = 10**7  # a CSR matrix can claim any number of columns, and each costs memory later
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ class Npz:
         return name in self.names
 
     def is_csr(self, name: str) -> bool:
-        """Whether a CSR matrix is stored under this name, in its four parts."""
+        """True if a CSR matrix is stored under this name, in its four parts."""
         return all(f"{name}_{part}" in self for part in _CSR_PARTS)
 
     def require(self, name: str, hint: str) -> None:
-        """An error that names what there is and what to do, unless `name` is there."""
+        """Raise an error if there is no array `name`; it lists the arrays and ends with `hint`."""
         if name not in self and not self.is_csr(name):
-            raise UserError(f"{self.path} has no array {name!r} but {listing(self.names)}: {hint}")
+            raise UserError(f"{self.path} has no array {name!r}, only {listing(self.names)}: {hint}")
 
     def array(self, name: str) -> NDArray[Any]:
         """A whole array."""
@@ -86,7 +86,7 @@ class Npz:
             return matrix
 
     def rows(self, name: str, batch_size: int) -> Iterator[NDArray[Any]]:
-        """An array piece by piece, `batch_size` rows at a time; one stored by column is first read whole."""
+        """An array, `batch_size` rows at a time; a column-major one is first read as a whole."""
         with self._open(name) as (file, header):
             if not header.shape:
                 raise UserError(f"{self.path}: {name!r} must hold rows, got a single value")
@@ -99,7 +99,7 @@ class Npz:
                 yield np.frombuffer(_read(file, shape, header.dtype), dtype=header.dtype).reshape(shape)
 
     def csr_rows(self, name: str, batch_size: int) -> Iterator[csr_array]:
-        """A CSR matrix piece by piece, `batch_size` rows at a time."""
+        """A CSR matrix, `batch_size` rows at a time."""
         sparse = require("scipy.sparse", extra="cli")
         number, width = self._csr_shape(name)
         indptr = self.array(f"{name}_indptr").astype(np.int64)
@@ -172,31 +172,31 @@ class Npz:
 
 
 def read_array_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, column-major order and type of the .npy array that the file is at the beginning of.
+    """Shape, column-major order and type of the .npy array that begins at the file's position.
 
-    A header that NumPy cannot read is a ValueError that calls it by `name`.
+    A header that NumPy cannot read raises a ValueError that begins with `name`.
     """
     try:
         first = np.lib.format.read_magic(file) == (1, 0)
         read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
         shape, fortran_order, dtype = read(file)
     except Exception as error:
-        # Whatever Python's tokenizer and literals and NumPy's types raise on nonsense.
+        # Python's tokenizer, its literals and NumPy's types raise many kinds of errors on nonsense.
         raise ValueError(f"{name} makes no sense: {error}") from error
     return shape, fortran_order, dtype
 
 
 def _check_text(content: bytearray, dtype: np.dtype[Any]) -> None:
-    """NumPy believes any four bytes to be a character, and Python then fails with an error of its own."""
+    """Raise a ValueError for invalid characters: NumPy accepts any four bytes, but Python fails on them."""
     characters = np.frombuffer(content, dtype=np.dtype(np.uint32).newbyteorder(dtype.byteorder))
     if len(characters) and characters.max() > sys.maxunicode:
-        raise ValueError("its text has characters that there are not")
+        raise ValueError("its text has invalid characters")
 
 
 def _physical_memory() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not every system says
+    except (AttributeError, ValueError, OSError):  # not every system knows it
         return sys.maxsize
 
 

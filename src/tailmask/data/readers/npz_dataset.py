@@ -30,7 +30,7 @@ __all__ = ["ImageRows", "read_npz"]
 
 @dataclass(frozen=True)
 class ImageRows:
-    """Images (N, channels, height, width) in memory, and how training varies them."""
+    """Images (N, channels, height, width) in memory, and their augmentation in training."""
 
     pixels: Tensor
     key: str
@@ -40,7 +40,7 @@ class ImageRows:
         return len(self.pixels)
 
     def keys(self, like: object = None) -> NDArray[np.uint64]:
-        """One value an image, the same for images with the same pixels."""
+        """One value per image, the same for images with the same pixels."""
         return row_keys(self.pixels.flatten(1).numpy())
 
     def fit(self, index: NDArray[np.int64], options: DataOptions) -> ImageEncoder:
@@ -50,7 +50,7 @@ class ImageRows:
         return ImageEncoder(channels, height, width, images.mean, images.std, key=self.key)
 
     def encode(self, encoder: ImageEncoder, index: NDArray[np.int64], *, training: bool = False) -> Images:
-        """The images in `index`; in training they are cropped and perhaps mirrored."""
+        """The images in `index`; in training they are augmented as `augment` says."""
         varied = {"none": None, "crop": crop, "crop+flip": crop_and_flip}[self.augment]
         pixels = resize(self.pixels[torch.from_numpy(index)], encoder.height, encoder.width)
         if pixels.shape[1] != encoder.channels:
@@ -58,7 +58,7 @@ class ImageRows:
         return Images(pixels, encoder.mean, encoder.std, varied if training else None)
 
     def notes(self, encoder: ImageEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
-        """Nothing to say."""
+        """No notes."""
         return []
 
 
@@ -66,8 +66,8 @@ def read_npz(path: Path, options: DataOptions) -> tuple[ArrayRows | ImageRows, L
     """Inputs and labels of an .npz file.
 
     The inputs are rows of numbers (N, F), a CSR matrix in its parts `X_data`, `X_indices`, `X_indptr` and
-    `X_shape`, or images. The targets are (N, C) with 1, 0 and −1 or NaN for unknown, CSR parts, or one class
-    a sample (N,), its number or name. `classes` may name the classes.
+    `X_shape`, or images. The targets are (N, C) with 1, 0 and −1 or NaN for unknown, CSR parts, or (N,) with
+    one class per sample, its number or name. `classes` may name the classes.
     """
     file = Npz(path)
     file.require(options.inputs, "name yours with --inputs")
@@ -106,10 +106,14 @@ def _labels(file: Npz, options: DataOptions) -> Labels:
     if values.ndim == 1 and values.dtype.kind in "iuUS":
         tags = values.astype(np.str_).tolist()
         if any(tag.startswith("-") for tag in tags):
-            raise UserError(f"{where} holds one class a sample: its number, 0 or more, or its name")
+            raise UserError(
+                f"{where} has a negative class: write each sample's class number, 0 or more, or name"
+            )
         return labels_from_tags([[tag] for tag in tags], where, classes=names)
     if values.ndim != 2:
-        raise UserError(f"{where} must have shape (N, C) or hold one class a sample, got {values.shape}")
+        raise UserError(
+            f"{where} must have shape (N, C), or (N,) for one class per sample, got {values.shape}"
+        )
     return labels_from_matrix(values, names or [str(c) for c in range(values.shape[1])], where)
 
 
@@ -127,4 +131,4 @@ def _check_finite(values: NDArray[np.generic], where: object) -> None:
     if values.dtype.kind == "f" and any(
         np.isinf(flat[i : i + step]).any() for i in range(0, len(flat), step)
     ):
-        raise UserError(f"{where} has infinite numbers: write NaN where a value is missing")
+        raise UserError(f"{where} has infinite numbers: write NaN for missing values")

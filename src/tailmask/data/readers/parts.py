@@ -1,4 +1,4 @@
-"""The parts of a data set: the rows that each takes, and what is on record about them."""
+"""The parts of a data set: the rows of each split, and the record of their source."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Part", "ReadRows", "source_record"]
 
 
 class ReadRows(Protocol):
-    """Samples as they were read, which fit an encoder and are encoded by it."""
+    """Samples before encoding; they fit an encoder, and it encodes them."""
 
     def __len__(self) -> int: ...
 
     def keys(self, like: Any = None) -> NDArray[Any]:
-        """One value a row, the same for rows with the same features, also in the training rows `like`."""
+        """One value per row, the same for rows with the same features, also in the training rows `like`."""
         ...
 
     def fit(self, index: NDArray[np.int64], options: DataOptions) -> Encoder:
@@ -37,13 +37,13 @@ class ReadRows(Protocol):
         ...
 
     def notes(self, encoder: Any, index: NDArray[np.int64], labels: Labels) -> list[str]:
-        """What a user should know about how the rows were taken, those in `index` for training."""
+        """Notes for the user on how the rows are used; those in `index` are the training rows."""
         ...
 
 
 @dataclass(frozen=True)
 class Part:
-    """A file with its rows and labels, and which of them a split takes."""
+    """A file with its rows and labels, and the index of those that a split takes."""
 
     path: Path
     rows: ReadRows
@@ -51,11 +51,11 @@ class Part:
     keys: NDArray[Any]  # the same for rows with the same features
     index: NDArray[np.int64]
     groups: NDArray[np.int64] | None = None  # the same for rows that --group keeps together
-    times: NDArray[np.float64] | None = None  # what --time orders the rows by
+    times: NDArray[np.float64] | None = None  # the order of the rows by --time
 
 
 def source_record(path: Path, parts: dict[str, Part], options: DataOptions) -> dict[str, object]:
-    """What was loaded, as plain JSON: names, options that matter, sizes and digests."""
+    """The record of what was loaded, as plain JSON: names, options that matter, sizes and digests."""
     from tailmask.data.readers.table.table_dataset import TableRows
 
     train = parts["train"]
@@ -64,15 +64,15 @@ def source_record(path: Path, parts: dict[str, Part], options: DataOptions) -> d
         for field in dataclasses.fields(options)
         if field.name not in (*PLACES, "encoding") and getattr(options, field.name) != field.default
     }
-    # The first encoding has no name in the source: so earlier published results keep their digest.
+    # The first encoding is not named in the record, so earlier published results keep their digest.
     is_new = isinstance(train.rows, TableRows) and options.encoding != "standard-1"
     digests = {path: _digests(part) for path, part in {part.path: part for part in parts.values()}.items()}
     return {
-        "name": path.name,  # not where it is: the same file elsewhere is the same data
+        "name": path.name,  # without its folder: the same file elsewhere is the same data
         "options": chosen,
         **({"encoding": options.encoding} if is_new else {}),
         "classes": len(train.labels.classes),
-        "class_names": text_digest(train.labels.classes),  # which a second file may give, in any order
+        "class_names": text_digest(train.labels.classes),  # a second file may give them, in any order
         "splits": {
             name: {
                 "file": part.path.name,
@@ -86,7 +86,7 @@ def source_record(path: Path, parts: dict[str, Part], options: DataOptions) -> d
 
 
 def _digests(part: Part) -> dict[str, str]:
-    """The digest of a file and, where it lists images, that of the images."""
+    """The digest of a file and, if it lists images, that of the images."""
     from tailmask.data.readers.image_list import FileRows
     from tailmask.data.readers.table.table_dataset import TableRows, TextRows
 

@@ -1,4 +1,4 @@
-"""Data that a program holds, arrays and frames, as files that commands and worker processes can read."""
+"""Arrays and frames of a program, written to files that commands and worker processes can read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def joined_frame(features: Any, labels: Any) -> tuple[Any, list[str]]:
     """
     left, right = as_polars(features), as_polars(labels)
     if left.height != right.height:
-        raise UserError(f"features and labels must have as many rows, got {left.height} and {right.height}")
+        raise UserError(
+            f"features and labels must have equally many rows, got {left.height} and {right.height}"
+        )
     shared = sorted(set(left.columns) & set(right.columns))
     if shared:
         raise UserError(f"the column {shared[0]!r} is in the features and in the labels: rename one")
@@ -43,14 +45,14 @@ def joined_frame(features: Any, labels: Any) -> tuple[Any, list[str]]:
 
 
 def keep_frame(frame: Any, folder: Path) -> Path:
-    """Write a frame into a study's folder, unless it is there, and return its path."""
+    """Write a frame into a study's folder, unless it is already there, and return its path."""
     buffer = io.BytesIO()
     as_polars(frame).write_parquet(buffer)
     return _keep(folder / ".frame.parquet", buffer.getvalue())
 
 
 def keep_arrays(features: Any, targets: Any, folder: Path, *, classes: Sequence[str] | None = None) -> Path:
-    """Write features (N, F) and targets (N, C) into a study's folder, unless they are there.
+    """Write features (N, F) and targets (N, C) into a study's folder, unless they are already there.
 
     >>> import tempfile
     >>> path = keep_arrays(np.eye(2), np.eye(2), Path(tempfile.mkdtemp()))

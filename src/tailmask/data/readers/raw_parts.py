@@ -20,14 +20,14 @@ from tailmask.data.rows import Features, RawData, Rows
 
 __all__ = ["MOST_LABELS", "dense_targets", "raw_data"]
 
-# Up to so many labels, dense targets are kept: 100 MB.
+# Dense targets are kept up to this many labels: 100 MB.
 MOST_LABELS = 10**8
 
 
 def raw_data(parts: Mapping[str, Part], *, without_features: bool = False) -> RawData | None:
-    """The raw rows of the parts; None for images, and where dense targets would be huge.
+    """The raw rows of the parts; None for images, and if dense targets would be huge.
 
-    `without_features` are rows whose features a pretrained model is yet to make.
+    With `without_features` a pretrained model computes the features later.
     """
     rows = [part.rows for part in parts.values()]
     labels = sum(len(part.index) * len(part.labels.classes) for part in parts.values())
@@ -66,7 +66,7 @@ def dense_targets(targets: Tensor | Any) -> npt.NDArray[np.int8]:
 
 
 def _development(parts: Mapping[str, Part]) -> list[Part]:
-    """The training rows and then the validation rows, as one part where they are from one file."""
+    """The training rows and then the validation rows, as one part if they come from one file."""
     train, validation = parts["train"], parts.get("validation")
     if validation is None:
         return [train]
@@ -83,7 +83,7 @@ def _array_format(rows: Sequence[object]) -> ArrayFormat | None:
 
 
 def _table_format(rows: Sequence[object]) -> TableFormat | None:
-    """The format of a table: of the columns that are in all files, and not empty in the training file."""
+    """The format of a table, with the columns that all files have and that training does not leave empty."""
     tables = [each for each in rows if isinstance(each, TableRows)]
     if len(tables) < len(rows):
         return None
@@ -131,15 +131,15 @@ def _joined(features: Sequence[Features]) -> Features:
 
 
 def _taken(values: Sequence[npt.NDArray[Any] | None], parts: Sequence[Part]) -> npt.NDArray[Any] | None:
-    """The values of the rows that the parts take; None where a part has none."""
+    """The values of the rows that the parts take; None if a part has none."""
     taken = [each[part.index] for each, part in zip(values, parts, strict=True) if each is not None]
     return np.concatenate(taken) if len(taken) == len(parts) else None
 
 
 def _groups(parts: Sequence[Part]) -> npt.NDArray[np.int64] | None:
-    """Numbers that keep groups and copies of a row together; None where there are neither.
+    """Group numbers that keep groups and copies of a row together; None if there are neither.
 
-    Copies stay apart where rows are equal by chance, and where folds go forward in time.
+    Copies are not kept together if rows are equal by chance, or if folds go forward in time.
     """
     groups = _taken([part.groups for part in parts], parts)
     if parts[0].times is not None:

@@ -1,4 +1,4 @@
-"""Columns that say which rows stay together (`--group`) and which are later (`--time`)."""
+"""Columns for splits: rows that stay together (`--group`), and the order in time (`--time`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["split_column_notes", "with_groups_and_times"]
 
 
 def with_groups_and_times(parts: Mapping[str, Part], options: DataOptions) -> dict[str, Part]:
-    """The parts with the groups and times of their rows, where the options name columns for them."""
+    """The parts with the groups and times of their rows, if the options name columns for them."""
     parts = dict(parts)
     ends = np.cumsum([len(part.rows) for part in parts.values()])[:-1]
     if options.group is not None:

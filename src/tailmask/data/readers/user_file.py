@@ -1,4 +1,4 @@
-"""Users' own files as data sets: read by their kind, split where they are not, encoded as training is."""
+"""Users' own files as data sets: read by format, split, and encoded with the training split's encoder."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ __all__ = ["VALIDATION_SHARE", "load_file", "load_frame", "read_whole"]
 KINDS = (*TABLES, ".npz", ".arff", ".json", ".txt")
 TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
 
-# In fewer rows than this, that labels occur just once says nothing of them.
+# In fewer rows than this, real labels may well occur only once.
 LEAST_ROWS = 10
 
 
 def load_file(path: Path, options: DataOptions) -> Dataset:
-    """The data set in a user's file; test and validation come from files of their own, or are split off."""
+    """The data set in a user's file; test and validation rows come from their own files, or are split off."""
     path, test_file = _official_files(path)
     return _dataset(_read_part(path, options), options, test_file=test_file)
 
 
 def load_frame(frame: pl.DataFrame, options: DataOptions) -> Dataset:
-    """The data set in a table of a program; test and validation come from files, or are split off."""
+    """The data set in a program's frame; test and validation rows come from files, or are split off."""
     from tailmask.data.readers.table.frames import with_dates_as_text
     from tailmask.data.readers.table.table_dataset import table_rows
 
@@ -96,7 +96,7 @@ def _dataset(train: Part, options: DataOptions, *, test_file: Path | None = None
 
 
 def read_whole(path: Path, options: DataOptions) -> tuple[Part, Inputs]:
-    """All rows of a user's file in their order, with their inputs before a pretrained model."""
+    """All rows of a user's file in their order, with the inputs for a pretrained model."""
     if not path.exists():
         raise UserError(f"there is no file {path}")
     part = _read_part(path, options)
@@ -117,11 +117,11 @@ def _read_part(path: Path, options: DataOptions, like: ReadRows | None = None) -
 
 
 def _read(path: Path, options: DataOptions, like: ReadRows | None) -> tuple[ReadRows, Labels]:
-    """Rows and labels of a file, by its kind; `like` are the training rows that a second file must match."""
+    """Rows and labels of a file, by its format; a second file must match the training rows `like`."""
     suffix = path.suffix.lower()
     if not path.is_file():
         raise UserError(f"there is no file {path}")
-    if re.search("[\udc80-\udcff]", str(path)):  # what Python makes of bytes that are no UTF-8
+    if re.search("[\udc80-\udcff]", str(path)):  # Python's stand-ins for bytes that are not UTF-8
         raise UserError(f"the name of {path} is not written in UTF-8: rename it")
     if is_table(path):
         from tailmask.data.readers.table.table_dataset import TableRows, TextRows, read_table
@@ -145,17 +145,17 @@ def _read(path: Path, options: DataOptions, like: ReadRows | None) -> tuple[Read
 
         return read_list(path, options)
     if suffix in (".xls", ".ods"):
-        raise UserError(f"{path} is a spreadsheet of a kind that is not read: save it as .xlsx or .csv")
+        raise UserError(f"{path} is a spreadsheet in a format that is not read: save it as .xlsx or .csv")
     if path.name.startswith(("data_batch", "test_batch")) or suffix in (".pkl", ".pickle", ".pt", ".pth"):
         raise UserError(
             f"{path} may hold pickles, which can run code and are not read: save plain arrays as .npz "
             "(CIFAR comes in a binary version: https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz)"
         )
-    raise UserError(f"{path} is of no kind that can be read: take one of {listing(KINDS, limit=20)}")
+    raise UserError(f"{path} has a format that cannot be read: use one of {listing(KINDS, limit=20)}")
 
 
 def _official_files(path: Path) -> tuple[Path, Path | None]:
-    """The training file, and the official test file beside it; of a folder, the pair of ARFF files in it."""
+    """The training file and the official test file beside it; for a folder, its pair of ARFF files."""
     from tailmask.data.readers.mulan import official_test_file
 
     if not path.is_dir():
@@ -171,7 +171,7 @@ def _official_files(path: Path) -> tuple[Path, Path | None]:
 
 
 def _same_classes(parts: dict[str, Part]) -> dict[str, Part]:
-    """The parts with the same classes in all; only where classes are the tags there are may they differ."""
+    """The parts with the same classes in all. Files may have different classes only if classes are tags."""
     first = parts["train"].labels
     if all(part.labels.classes == first.classes for part in parts.values()):
         return parts
@@ -189,10 +189,10 @@ def _same_classes(parts: dict[str, Part]) -> dict[str, Part]:
 def _split_off(
     parts: dict[str, Part], options: DataOptions, *, keep_copies: bool
 ) -> tuple[dict[str, Part], int]:
-    """The parts with a test and, unless its share is 0, a validation part, taken from training's rows.
+    """The parts with a test part and, unless its share is 0, a validation part, split off from training.
 
-    Rows of a group are kept in one part. Copies of a row are, too, if `keep_copies`, unless the features are
-    too coarse for that, or the rows are split by time; how many such copies there are is returned.
+    Also returns the number of copies that are kept together. Rows of a group are always in one part. With
+    `keep_copies`, so are copies of a row, unless the features are too coarse or the split is by time.
     """
     number, shares = len(parts["train"].rows), _shares(parts, options)
     if not shares:
@@ -225,7 +225,7 @@ def _split_off(
 
 
 def _copy_notes(parts: Mapping[str, Part], copies: int) -> Iterator[str]:
-    """Notes about copies of rows, and about rows of other parts that are also in training."""
+    """Notes on copies of rows, and on rows of other parts that are also in training."""
     if copies:
         yield (
             f"{copies} rows have the same features as an earlier row: all copies of a row are in the same "
@@ -250,7 +250,7 @@ def _copy_notes(parts: Mapping[str, Part], copies: int) -> Iterator[str]:
 
 
 def _check_labels(part: Part, options: DataOptions) -> None:
-    """An error where most rows have a label that no other row has, so that no split can show it twice."""
+    """Raise an error if most rows have a label that no other row has: no split can have it in two parts."""
     labels, number = part.labels, len(part.labels.classes)
     if not labels.open or len(labels) < LEAST_ROWS or 2 * number <= len(labels):
         return
@@ -261,11 +261,11 @@ def _check_labels(part: Part, options: DataOptions) -> None:
 
 
 def _shares(parts: Mapping[str, Part], options: DataOptions) -> dict[str, float]:
-    """The shares of training's rows that the parts without a file of their own take."""
+    """The shares of the rows that are split off for the parts without their own file."""
     test = TEST_SHARE if options.test is None else options.test
     validation = VALIDATION_SHARE if options.validation is None else options.validation
     if "test" not in parts and test == 0:
-        raise UserError("--test must be above 0 where there is no --test-file: there is nothing to test on")
+        raise UserError("--test must be above 0 without a --test-file, got 0: there is nothing to test on")
     asked = {"test": test, "validation": validation}
     shares = {name: share for name, share in asked.items() if name not in parts and share > 0}
     if sum(shares.values()) >= 1:

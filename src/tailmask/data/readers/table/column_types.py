@@ -16,7 +16,7 @@ _BOOLEANS = {"true": "1", "false": "0"}
 
 
 def is_number(kind: Any) -> bool:
-    """Whether a column of a polars type becomes one number; booleans do.
+    """True if a column of a polars type becomes one number; booleans do.
 
     >>> polars = require("polars", extra="tables")
     >>> is_number(polars.Boolean), is_number(polars.String)
@@ -57,7 +57,7 @@ def as_text(series: pl.Series, where: object) -> pl.Series:
 
 
 def _numbers(series: pl.Series, kind: Any, where: object, *, start: int = 0) -> pl.Series:
-    """A column as numbers, `kind` being its type in training; marks of empty cells are null."""
+    """A column as numbers; `kind` is its type in training. Marks of empty cells are null."""
     polars = require("polars", extra="tables")
     if is_number(series.dtype) or series.dtype == polars.Null:
         return series.cast(polars.Float64)

@@ -1,4 +1,4 @@
-"""CSV and TSV files as text: what their columns are called, and what keeps them from being tables."""
+"""CSV and TSV files as text: their separators and column names, and faults in their lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["NOT_UTF8", "QUOTED", "SEPARATORS", "TextTable", "open_text_table", "
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
-# A whole cell in quotes, in which every quote stands twice.
+# A whole cell in quotes; every quote inside is doubled.
 QUOTED = r'"(?:[^"]|"")*"'
 
 NOT_UTF8 = "is not written in UTF-8: save it again as UTF-8"
@@ -31,7 +31,7 @@ _QUOTED_CELLS = re.compile(rf"{QUOTED}(?:\t{QUOTED})*")
 
 
 def table_suffix(path: Path) -> str:
-    """What a table's name ends with, in lower case, whether it is packed with gzip or not.
+    """The suffix of a table's name in lower case, without .gz.
 
     >>> table_suffix(Path("a.CSV")), table_suffix(Path("a.csv.gz"))
     ('.csv', '.csv')
@@ -50,7 +50,7 @@ def _open_text(path: Path) -> TextIO:
 
 @dataclass(frozen=True)
 class TextTable:
-    """A CSV or TSV file: how its cells are told apart, and what its columns are called."""
+    """The separator, the quotes and the column names of a CSV or TSV file."""
 
     path: Path
     separator: str
@@ -71,21 +71,23 @@ class TextTable:
         return np.array(blank, dtype=np.int64)
 
     def longer_row(self) -> str | None:
-        """What is wrong with the first row that has more cells than the first line; None where none has."""
+        """The fault of the first row with more cells than the first line; None if there is none."""
         with _open_text(self.path) as file:
             first = file.readline().rstrip("\r\n")
             file.seek(0)
             reader = csv.reader(file, delimiter=self.separator, quotechar=self.quote)
             try:
                 row = next((row for row in reader if len(row) > len(self.names)), None)
-            except (csv.Error, UnicodeError):  # a cell that is too long, or no text
+            except (csv.Error, UnicodeError):  # a cell is too long, or is not text
                 return None
         if row is None:
             return None
         word = _WORDS[self.separator]
         if any(row[len(self.names) :]):
-            hint = "the first line must name every column" if self.header else "all lines must have as many"
-            hint += "" if self.quote is None else f", and a cell with a {word} must stand in quotes"
+            hint = (
+                "the first line must name every column" if self.header else "all lines must have equally many"
+            )
+            hint += "" if self.quote is None else f", and a cell with a {word} must be in quotes"
         else:
             hint = f"remove the {word}s at the ends of lines"
         cells = f"{len(row)} cells in line {reader.line_num}, but {len(self.names)} in its first line"
@@ -93,12 +95,12 @@ class TextTable:
 
 
 def open_text_table(path: Path, *, header: bool) -> TextTable:
-    """What the first line of a file says; without a header, the columns are called 0, 1, 2 …"""
+    """The layout of a file, from its first line; without a header, the columns are called 0, 1, 2 …"""
     try:
         with _open_text(path) as file:
             line = _first_line(file, path)
             separator = _separator(line, SEPARATORS[table_suffix(path)], header=header)
-            # Texts have few tabs and many quotes: TSV cells keep theirs, unless all names stand in quotes.
+            # Texts have few tabs and many quotes: TSV cells keep their quotes, unless all names are quoted.
             in_tsv = separator == "\t" and table_suffix(path) == ".tsv"
             quoted = not in_tsv or (header and _QUOTED_CELLS.fullmatch(line) is not None)
             file.seek(0)
@@ -110,20 +112,20 @@ def open_text_table(path: Path, *, header: bool) -> TextTable:
 
 
 def _separator(line: str, usual: str, *, header: bool) -> str:
-    """What separates the cells of the first line: what its name says, unless another makes more cells.
+    """The separator of the first line: that of the file's suffix, unless another one makes more cells.
 
-    Without a header, the line holds cells with commas and semicolons of their own: then the usual separator
-    must not be in it at all, and only .csv files are separated otherwise.
+    Without a header, the cells of that line may contain commas and semicolons. Then another separator counts
+    only for .csv files, and only if the usual one is not in the line.
     """
     if not header and (usual in line or usual == "\t"):
         return usual
     number = {mark: len(next(csv.reader([line], delimiter=mark), [])) for mark in (usual, *_WORDS)}
-    return max(number, key=lambda mark: number[mark])  # the first of them, which is the usual one, if equal
+    return max(number, key=lambda mark: number[mark])  # if equal, the first one: the usual separator
 
 
 def _first_line(file: TextIO, path: Path) -> str:
     line = file.readline()
-    if "\0" in line:  # UTF-16 without its mark
+    if "\0" in line:  # UTF-16 without a byte order mark
         raise UserError(f"{path} {NOT_UTF8}")
     if line and not line.strip(" \r\n"):
         raise UserError(f"{path} begins with a blank line: remove it")
@@ -131,7 +133,7 @@ def _first_line(file: TextIO, path: Path) -> str:
 
 
 def _checked(path: Path, first: list[str]) -> list[str]:
-    """The names in the first line, if no two are the same."""
+    """The names in the first line; an error if two are the same."""
     names = [name.strip() for name in first]
     double = [name for name, number in Counter(names).items() if number > 1]
     if double:

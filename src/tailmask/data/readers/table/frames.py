@@ -22,16 +22,16 @@ __all__ = ["TABLES", "frame_pieces", "is_table", "matching_columns", "read_frame
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".xlsx")
 
-# Whether all cells of a text file's row are empty: a column whose name no other has, as names are stripped.
+# A column that marks rows with empty cells only. No other column has this name, because names are stripped.
 _EMPTY = "\n"
 
 
-# A number with a comma before its fraction, as programs write it where they separate cells by semicolons.
+# A number with a decimal comma, as programs write it in files with semicolons between cells.
 _DECIMAL_COMMA = r"^(\s*[-+]?\d+),(\d+\s*)$"
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is a table, by its name; a .json file is one if it holds a list of records.
+    """True if a file is a table, by its name; a .json file is one if it holds a list of records.
 
     >>> is_table(Path("a.csv.gz")), is_table(Path("a.npz"))
     (True, False)
@@ -46,10 +46,10 @@ def is_table(path: Path) -> bool:
 def read_frame(
     path: Path, *, header: bool = True, types: Mapping[str, Any] | None = None, text: str | None = None
 ) -> pl.DataFrame:
-    """A whole table, dates and times in it as text, as a CSV file has them.
+    """A whole table, with dates and times as text, as in a CSV file.
 
-    `types` are those that some columns must have, as they had them in the training file; booleans become
-    numbers. The columns that the pattern `text` matches are not taken as numbers where they look like some.
+    `types` are the types of some columns in the training file; the columns must have them here, too, and
+    booleans become numbers. Columns that match the pattern `text` stay text even if they look like numbers.
     """
     with _sentence(path, header=header):
         whole = _with_points(
@@ -64,7 +64,7 @@ def read_frame(
 
 
 def with_dates_as_text(frame: pl.DataFrame) -> pl.DataFrame:
-    """The table with its dates and times as text, as a CSV file has them."""
+    """The table with its dates and times as text, as in a CSV file."""
     polars = require("polars", extra="tables")
     dates = polars.col(polars.Date, polars.Datetime, polars.Time)
     return frame.with_columns(dates.cast(polars.String))
@@ -79,7 +79,7 @@ def frame_pieces(
     header: bool = True,
     wanted: str = "the model was trained on",
 ) -> Iterator[pl.DataFrame]:
-    """Some columns of a table, which are `wanted` for something, `batch_size` rows at a time."""
+    """Some columns of a table, `batch_size` rows at a time; `wanted` says in errors what needs them."""
     polars = require("polars", extra="tables")
     with _sentence(path, header=header):
         scan = _scan(path, header=header, types=types, infer=False)
@@ -103,7 +103,7 @@ def frame_pieces(
 def matching_columns(
     patterns: str | None, columns: Sequence[str], where: object, *, required: bool = True
 ) -> list[str]:
-    """The columns that match a name or pattern, several of which are separated by commas; None matches none.
+    """The columns that match one of the names or patterns, separated by commas; None matches none.
 
     >>> matching_columns("tag_*,age", ["age", "tag_a", "tag_b", "name"], "the file")
     ['age', 'tag_a', 'tag_b']
@@ -125,9 +125,9 @@ def _scan(
     text: str | None = None,
     infer: bool = True,
 ) -> pl.LazyFrame:
-    """A table that is yet to be read; without `infer`, columns whose type is not given are texts.
+    """A polars scan of a table; without `infer`, columns without a given type are text.
 
-    Numbers whose type is given are as yet what a text file has: `with_types` knows the marks of empty cells.
+    In text files, columns given as numbers stay text here: `with_types` knows the marks of empty cells.
     """
     polars = require("polars", extra="tables")
     suffix = table_suffix(path)
@@ -182,7 +182,7 @@ def _with_points(frame: pl.DataFrame, path: Path, *, header: bool) -> pl.DataFra
 def _without_blank_lines(
     chunks: Iterable[pl.DataFrame], path: Path, *, header: bool
 ) -> Iterator[pl.DataFrame]:
-    """The rows of a table but for blank lines, which to polars are rows of empty cells, as `,,` is one."""
+    """The rows of a table without blank lines; to polars, a blank line is a row of empty cells like `,,`."""
     blank, start = None, 0
     for chunk in chunks:
         if _EMPTY not in chunk.columns:
@@ -213,7 +213,7 @@ def _sentence(path: Path, *, header: bool) -> Iterator[None]:
 
 
 def _fault(path: Path, reason: str, *, header: bool) -> str | None:
-    """What is wrong with a text file, where the reason that was given for it is one that is known."""
+    """The fault of a text file, if polars gave a reason that is known here."""
     suffix = table_suffix(path)
     if suffix not in (".parquet", ".xlsx") and "utf-8" in reason.lower():
         return NOT_UTF8

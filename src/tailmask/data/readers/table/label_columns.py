@@ -1,4 +1,4 @@
-"""Labels of users' files as targets: 1, 0, and −1 where a label is not known."""
+"""Labels of users' files as targets: 1, 0, and −1 for unknown labels."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ __all__ = [
     "read_classes",
 ]
 
-# Up to this many entries, targets are a dense int8 tensor: 256 MB. Above it they are CSR.
+# Targets with at most this many entries are a dense int8 tensor (256 MB), larger ones are CSR.
 DENSE_LIMIT = 2**28
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Class names, and the targets (N, C) of some samples as `Split` wants them."""
+    """Class names, and the targets (N, C) of some samples in the form that `Split` needs."""
 
     classes: tuple[str, ...]
     targets: Tensor | csr_array
-    open: bool = False  # whether the classes are just the tags that were found: other files may have more
-    notes: tuple[str, ...] = ()  # what a user should know about how they were taken
+    open: bool = False  # true if the classes are the tags in the file: other files may have more
+    notes: tuple[str, ...] = ()  # for the user: how the labels were read
 
     def __len__(self) -> int:
         return int(self.targets.shape[0])
@@ -52,7 +52,7 @@ class Labels:
         return self.targets[index]
 
     def aligned(self, classes: Sequence[str]) -> Labels:
-        """The same labels with columns for `classes`, which must hold all of its own; new columns are 0."""
+        """The same labels with columns for `classes`, which must include its own; new columns are 0."""
         if tuple(classes) == self.classes:
             return self
         position = {name: number for number, name in enumerate(classes)}
@@ -60,7 +60,7 @@ class Labels:
         if isinstance(self.targets, Tensor):
             targets = torch.zeros(len(self), len(classes), dtype=torch.int8)
             targets[:, torch.from_numpy(columns)] = self.targets
-            targets[(self.targets == -1).all(dim=1)] = -1  # nothing is known of these, nor of the new classes
+            targets[(self.targets == -1).all(dim=1)] = -1  # if all labels are unknown, so are the new ones
             return replace(self, classes=tuple(classes), targets=targets)
         coordinates = self.targets.tocoo()
         rows, columns = coordinates.row.astype(np.int64), columns[coordinates.col]
@@ -69,7 +69,7 @@ class Labels:
 
     @property
     def single(self) -> bool:
-        """Whether every sample has exactly one positive and no unknown label, or none that is known."""
+        """True if every sample has exactly one positive and no unknown label, or no known label at all."""
         if not isinstance(self.targets, Tensor):
             return bool((self.targets.sum(axis=1) == 1).all())
         pieces = (self.targets[start : start + 2**16] for start in range(0, len(self), 2**16))
@@ -81,7 +81,7 @@ def _has_one(rows: Tensor) -> Tensor:
 
 
 def check_classes(classes: Sequence[str], where: object) -> tuple[str, ...]:
-    """The class names, if there are any and no two are the same."""
+    """The class names; an error if there are none or two are the same."""
     if not classes:
         raise UserError(f"{where} has no classes: there is nothing to learn")
     double = [name for name, number in Counter(classes).items() if number > 1]
@@ -90,15 +90,15 @@ def check_classes(classes: Sequence[str], where: object) -> tuple[str, ...]:
     for name in classes:
         try:
             name.encode()
-        except UnicodeEncodeError as error:  # half a character, as JSON can spell it
-            raise UserError(f"{where} has a class name that is no text: {name[:40]!r}") from error
+        except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can contain
+            raise UserError(f"{where} has a class name that is not text: {name[:40]!r}") from error
     return tuple(classes)
 
 
 def read_classes(path: Path) -> tuple[str, ...]:
-    """Class names from a text file, one a line, with or without their number behind them.
+    """Class names from a text file, one per line, with or without a number after the name.
 
-    A number belongs to the name where the names are not told apart without it: `Stage 0`, `Stage 1`.
+    The number belongs to the name if names would be equal without it: `Stage 0`, `Stage 1`.
     """
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -115,7 +115,7 @@ def read_classes(path: Path) -> tuple[str, ...]:
 def labels_from_matrix(
     values: NDArray[np.generic], classes: Sequence[str], where: object, *, first_row: int = 0
 ) -> Labels:
-    """Labels from a matrix (N, C) of 0, 1 and unknown (−1 or NaN); `first_row` is what errors count from.
+    """Labels from a matrix (N, C) of 0, 1 and unknown (−1 or NaN); errors count rows from `first_row`.
 
     >>> labels_from_matrix(np.array([[1, 0], [0, -1]]), ["a", "b"], "Y").targets
     tensor([[ 1,  0],
@@ -136,7 +136,7 @@ def labels_from_matrix(
         row, column = wrong[0]
         raise UserError(
             f"{where} has {values[row, column]:g} for class {classes[column]!r} in row {row + first_row}: "
-            "labels are 0 or 1, and −1 or NaN where they are not known"
+            "labels are 0 or 1, and −1 or NaN if unknown"
         )
     if (targets == -1).any() and not (targets == 0).any():
         what, means = ("−1", "−1 means") if (values == -1).any() else ("empty cells or NaN", "they mean")
@@ -145,7 +145,7 @@ def labels_from_matrix(
 
 
 def labels_from_csr(values: csr_array, classes: Sequence[str], where: object) -> Labels:
-    """Labels from a CSR matrix (N, C) whose entries are all 1; dense where it is small."""
+    """Labels from a CSR matrix (N, C) whose entries are all 1; dense if it is small."""
     classes = check_classes(classes, where)
     if values.shape[1] != len(classes):
         raise UserError(f"{where} must have shape (N, {len(classes)}), got {values.shape}")
@@ -161,10 +161,9 @@ def labels_from_csr(values: csr_array, classes: Sequence[str], where: object) ->
 def labels_from_tags(
     tags: Sequence[Iterable[str] | None], where: object, *, classes: Sequence[str] | None = None
 ) -> Labels:
-    """Labels from the tags of each sample; None is a sample of which no label is known.
+    """Labels from the tags of each sample; the labels of a sample with None are unknown.
 
-    The classes are the tags there are, in their order, unless `classes` names them; tags may then be the
-    numbers of classes, too.
+    The classes are the tags, sorted, unless `classes` names them. Then tags may also be class numbers.
 
     >>> labels = labels_from_tags([["b", "a"], [], ["b"]], "the file")
     >>> labels.classes, labels.targets.tolist()
@@ -195,7 +194,7 @@ def labels_from_tags(
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Class names in their order: by number where all of them are numbers, else by the alphabet.
+    """Sorted class names: by number if all of them are numbers, else by the alphabet.
 
     >>> in_order({"10", "9"}), in_order({"b", "10", "a"})
     (['9', '10'], ['10', 'a', 'b'])

@@ -1,4 +1,4 @@
-"""Numbers in cells of text: marks for empty cells, and what else keeps a column from being a number."""
+"""Numbers in cells of text: marks for empty cells, and other reasons why a column is not numeric."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = [
     "with_numbers",
 ]
 
-# What programs and people write into a cell that is empty, in lower case.
+# Marks that programs and people write into empty cells, in lower case.
 MARKS = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?", "-")
 
-# A column of which this share of the cells are numbers was probably meant as one.
+# If this share of a column's cells are numbers, the column was probably meant as numbers.
 MOSTLY = 0.8
 
 PLAIN_NUMBERS = "write 1.5 for 1,5, 1000 for 1,000 and 12 for 12%"
@@ -35,7 +35,7 @@ Cells = TypeVar("Cells", "pl.Series", "pl.Expr")
 
 
 def bare_cells(cells: Cells) -> Cells:
-    """Text in lower case without spaces around it, null where it is a mark of an empty cell.
+    """Text in lower case without spaces around it; null for a mark of an empty cell.
 
     >>> bare_cells(require("polars", extra="tables").Series([" 1", "NA", "?", "Yes"])).to_list()
     ['1', None, None, 'yes']
@@ -44,7 +44,7 @@ def bare_cells(cells: Cells) -> Cells:
 
 
 def is_mark(text: str) -> bool:
-    """Whether a text is what programs and people write into a cell that is empty.
+    """True if a text is a mark that programs and people write into empty cells.
 
     >>> is_mark(" NA"), is_mark("nay")
     (True, False)
@@ -53,7 +53,7 @@ def is_mark(text: str) -> bool:
 
 
 def as_numbers(cells: pl.Series) -> pl.Series:
-    """Bare cells as numbers, null where they are none.
+    """Bare cells as numbers; null if a cell is not a number.
 
     >>> as_numbers(require("polars", extra="tables").Series(["+5", "-3", "1e2", "1,5"])).to_list()
     [5.0, -3.0, 100.0, None]
@@ -62,7 +62,7 @@ def as_numbers(cells: pl.Series) -> pl.Series:
 
 
 def number_hint(text: str) -> str:
-    """What to do about a cell that is no number where one is wanted.
+    """Advice for a cell that should be a number and is not.
 
     >>> number_hint("many"), number_hint("1,5") == PLAIN_NUMBERS
     ('leave such cells empty', True)
@@ -71,10 +71,10 @@ def number_hint(text: str) -> str:
 
 
 def with_numbers(frame: pl.DataFrame, columns: Iterable[str], *, typed: bool = False) -> pl.DataFrame:
-    """The table with numbers in those text columns that hold nothing else but marks of empty cells.
+    """The table with its text columns as numbers, if they hold only numbers and marks of empty cells.
 
-    A column that holds nothing but such marks is empty, and so is a NaN. Where the file is `typed`, as
-    Parquet is, numbers without any marks that it holds as text are left to be text.
+    A column with only such marks is empty, and so is a NaN. In a `typed` file such as Parquet, a text column
+    with numbers and no marks stays text.
 
     >>> frame = require("polars", extra="tables").DataFrame({"age": ["3", "NA"], "city": ["Bern", "NA"]})
     >>> with_numbers(frame, ["age", "city"]).rows()
@@ -96,7 +96,7 @@ def with_numbers(frame: pl.DataFrame, columns: Iterable[str], *, typed: bool = F
 
 
 def near_numbers(series: pl.Series) -> str | None:
-    """What keeps a text column that mostly holds numbers from being one, as the end of a sentence.
+    """The reason why a text column with mostly numbers is not numeric, as the end of a sentence.
 
     >>> near_numbers(require("polars", extra="tables").Series(["1", "2", "3", "4", "unknown"]))
     "holds numbers in 80 % of its cells, but also 'unknown', so it is not read as a number: ..."

@@ -1,4 +1,4 @@
-"""Tables that a program holds: polars and pandas frames."""
+"""Tables of a program: polars and pandas frames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["as_polars"]
 
 
 def as_polars(frame: Any) -> pl.DataFrame:
-    """A polars frame, also from a pandas frame, whose index is left out.
+    """A polars frame; a pandas frame is converted without its index.
 
     >>> polars = require("polars", extra="tables")
     >>> as_polars(polars.LazyFrame({"x": [1, 2]})).shape
@@ -46,6 +46,6 @@ def _series(name: str, column: Any) -> pl.Series:
     cells = column.astype(object).where(column.notna(), None).tolist()
     try:
         made = polars.Series(name, cells)
-    except (TypeError, polars.exceptions.PolarsError):  # numbers beside words, as CSV files have them
+    except (TypeError, polars.exceptions.PolarsError):  # numbers and words in one column, as in CSV files
         made = polars.Series(name, [None if cell is None else str(cell) for cell in cells])
     return made

@@ -31,7 +31,7 @@ IMAGES = "looks like image files: call the column `path` to learn from them"
 # If a note is true of more columns than this, one note names them all.
 MOST_NOTES = 5
 
-# How far from the median an outlier is at least: times the spread, and times the distance of the outer 1 %.
+# The least distance of an outlier from the median: times the spread, and times the distance of the outer 1 %.
 OUTLIER_SPREADS, OUTLIER_TAILS = 20, 3
 
 # In fewer rows than this, all numbers may differ by chance.

@@ -44,7 +44,7 @@ __all__ = ["TableRows", "TextRows", "read_table", "table_rows"]
 
 AnyTableEncoder: TypeAlias = TableEncoder | StandardTableEncoder
 
-# What a label may be in words, of whichever case.
+# The words that a label may be, in upper or lower case.
 _WORDS = {"true": "1", "yes": "1", "y": "1", "false": "0", "no": "0", "n": "0"}
 
 
@@ -63,13 +63,13 @@ class TableRows:
         return self.frame.height
 
     def keys(self, like: TableRows | None = None) -> NDArray[np.uint64]:
-        """One value a row, the same for rows with the same features; `like` says which columns to compare."""
+        """One value per row, the same for rows with the same features in the columns of `like`."""
         names = (self if like is None else like)._compared
         return frame_keys(self.frame, [name for name in names if name in self.frame.columns])
 
     @property
     def _compared(self) -> list[str]:
-        """The columns that may be learned from: not those of words that no two rows share."""
+        """The columns that may be learned from; text columns without a repeated value are not among them."""
         polars = require("polars", extra="tables")
         words = (polars.String, polars.Categorical, polars.Enum)
         known = {name: self.frame[name].drop_nulls() for name in self.columns}
@@ -79,7 +79,7 @@ class TableRows:
         return [name for name in (*self.columns, *self.text) if name not in single]
 
     def fit(self, index: NDArray[np.int64], options: DataOptions) -> AnyTableEncoder:
-        """The encoder with the statistics of the rows in `index`; columns that say nothing are not in it."""
+        """The encoder with the statistics of the rows in `index`, without uninformative columns."""
         rows, header = self.frame[index].select(*self.columns, *self.text), not options.no_header
         encoder: AnyTableEncoder
         if options.encoding == "standard-1":
@@ -96,7 +96,7 @@ class TableRows:
             )
         if not encoder.columns and not encoder.text:
             images = [name for name in self.columns if holds_images(self.frame[name])]
-            hint = f"{images[0]} {IMAGES}" if images else "is one of them a --text?"
+            hint = f"{images[0]} {IMAGES}" if images else "if one of them is text, name it in --text"
             raise UserError(
                 f"{self.path} has nothing to learn from: no value of {listing((*self.columns, *self.text))} "
                 f"occurs twice, or all are the same ({hint})"
@@ -119,11 +119,11 @@ class TableRows:
         return hashlib.sha256(self.frame.write_ndjson().encode()).hexdigest()
 
     def uses(self, encoder: AnyTableEncoder) -> tuple[ColumnUse, ...]:
-        """What became of every column of the table."""
+        """How each column of the table is used."""
         return column_uses(self.frame, encoder, self.options, labels=self.labels)
 
     def notes(self, encoder: AnyTableEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
-        """Columns that say nothing or too much, cells that are empty, and what is probably a mistake."""
+        """Notes on uninformative columns, columns that give labels away, empty cells and likely mistakes."""
         constant = []
         if isinstance(encoder, StandardTableEncoder):  # the other one leaves them out
             columns = (column.name for column in encoder.columns)
@@ -151,9 +151,9 @@ class TableRows:
 
     @property
     def types(self) -> dict[str, Any]:
-        """The types of the columns to learn from, which other files must have too; empty ones have none.
+        """The types of the columns to learn from; other files must have them too. Empty columns have none.
 
-        They are those that an encoder knows: numbers, booleans and text.
+        Types are those that an encoder knows: numbers, booleans and text.
         """
         polars = require("polars", extra="tables")
         kinds = {name: self.frame.schema[name] for name in (*self.columns, *self.text)}
@@ -179,7 +179,7 @@ def read_table(
         )
     wanted = dict(types or {})
     if options.labels is None and table_suffix(path) in SEPARATORS:
-        # In a text file 01 is not 1; the other formats know what they hold.
+        # In a text file 01 is not 1; other formats have types.
         wanted[_tags_column(options)] = require("polars", extra="tables").String
     if options.group is not None and table_suffix(path) in SEPARATORS:
         wanted[options.group] = require("polars", extra="tables").String
@@ -190,8 +190,8 @@ def read_table(
 def table_rows(
     frame: pl.DataFrame, path: Path, options: DataOptions, *, types: dict[str, Any] | None = None
 ) -> tuple[TableRows | FileRows | TextRows, Labels]:
-    """What `read_table` returns, of a table that was read from a file, or that has the name `path`."""
-    required = types is None  # a second file need not have what is passed over
+    """The result of `read_table` for a frame; errors call it `path`."""
+    required = types is None  # a second file need not have the dropped columns
     dropped = matching_columns(options.drop, frame.columns, path, required=required)
     labels, label_columns = _labels(frame.drop(dropped), path, options)
     split_by = [options.group] if options.features is not None else [options.group, options.time]
@@ -210,7 +210,7 @@ def table_rows(
     features = others if options.features is None else matching_columns(options.features, others, path)
     features = [name for name in features if name not in text]
     if not features and not text:
-        raise UserError(f"{path} has no column to learn from beside its labels {listing(label_columns)}")
+        raise UserError(f"{path} has no column to learn from, only its labels {listing(label_columns)}")
     frame = frame.with_columns(as_text(frame[name], path) for name in text)
     if types is None:
         frame = with_numbers(frame, features, typed=table_suffix(path) not in SEPARATORS)
@@ -239,7 +239,7 @@ def _labels(frame: pl.DataFrame, path: Path, options: DataOptions) -> tuple[Labe
 
 
 def _tags_column(options: DataOptions) -> str:
-    """The column that holds all of a row's labels where `--labels` names none."""
+    """The column that holds all labels of a row, if `--labels` names none."""
     return "labels" if options.label_column is None else options.label_column
 
 
@@ -255,6 +255,6 @@ def _label_values(series: pl.Series, path: Path) -> NDArray[np.float32]:
         row = int(wrong[0])
         raise UserError(
             f"{path} has {str(series[row])[:40]!r} for class {series.name!r} in row {row + 1}: "
-            "labels are 0 or 1 (or yes and no, true and false), and empty where they are not known"
+            "labels are 0 or 1 (or yes and no, true and false), and empty if unknown"
         )
     return values

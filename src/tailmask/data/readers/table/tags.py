@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["read_tags", "tag_notes"]
 
-# Without a comma between them Python makes one text of two, as NumPy prints them.
+# NumPy prints lists without commas, and Python would join two such texts into one.
 _NO_COMMA = re.compile(r"""['"]\s+['"]""")
 
-# What a column holds, in lower case, that says of one label whether a row has it.
+# The values, in lower case, of a column that says whether a row has one certain label.
 _YES_AND_NO = ({"0", "1"}, {"0.0", "1.0"}, {"false", "true"}, {"no", "yes"}, {"n", "y"})
 
 _NO_LIST = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
@@ -43,8 +43,8 @@ def read_tags(series: pl.Series, separator: str, path: Path) -> Sequence[Sequenc
     held = kind.inner if is_list else kind
     if held.is_nested() or held == polars.Binary:
         raise UserError(
-            f"{series.name!r} in {path} holds values of the type {held.base_type().__name__}, which are no "
-            "labels: write a list of names, or 0 and 1 in columns of their own, named with --labels"
+            f"{series.name!r} in {path} holds values of the type {held.base_type().__name__}, not labels: "
+            "write a list of names, or one column of 0 and 1 per label, named with --labels"
         )
     if is_list:
         tags: list[list[str | None] | None] = series.cast(polars.List(polars.String)).to_list()
@@ -60,7 +60,7 @@ def read_tags(series: pl.Series, separator: str, path: Path) -> Sequence[Sequenc
             if number > len(text) // 10:
                 raise UserError(
                     f"no cell of {series.name!r} in {path} has {separator!r} in it, {number} have {other!r}: "
-                    f"name what separates the labels with --separator '{other}'"
+                    f"if it separates the labels, add --separator '{other}'"
                 )
     return [None if row is None else _stripped(row) for row in text.str.split(separator).to_list()]
 
@@ -69,13 +69,13 @@ def _refuse_quotes(text: pl.Series, path: Path) -> None:
     quoted = text.filter(text.str.contains(rf"^\s*{QUOTED}\s*$"))
     if len(quoted):
         raise UserError(
-            f"cells of {text.name!r} in {path} stand in quotes, such as {quoted[0][:40]!r}, which in a .tsv "
-            "file belong to the cell: save it as .csv, or without quotes"
+            f"cells of {text.name!r} in {path} are in quotes, such as {quoted[0][:40]!r}, and in a .tsv file "
+            "quotes belong to the cell: save it as .csv, or without quotes"
         )
 
 
 def tag_notes(tags: Sequence[Sequence[str] | None], column: str, options: DataOptions) -> Iterator[str]:
-    """Notes about rows without tags, and about tags that look like the mark of an empty cell."""
+    """Notes on rows without tags, and on tags that look like the mark of an empty cell."""
     empty = sum(row is None for row in tags)
     if empty and options.empty_tags == "none":
         yield f"{empty} rows have nothing in {column!r}: they have none of the labels"
@@ -109,8 +109,8 @@ def _lists(text: pl.Series, path: Path) -> list[list[str] | None]:
                 rows.append(None if cell is None or is_mark(cell) else _stripped(_parsed(cell.strip())))
             except _NO_LIST as error:
                 raise UserError(
-                    f"{path}, in row {number} of {text.name!r}, where most cells are lists: {cell[:40]!r} is "
-                    """no list of labels, as ["a", "b"] is in JSON and ['a', 'b'] in Python"""
+                    f"{path}, row {number} of {text.name!r}: {cell[:40]!r} is not a list, as most cells are: "
+                    """write ["a", "b"] as in JSON, or ['a', 'b'] as in Python"""
                 ) from error
     return rows
 

@@ -26,7 +26,7 @@ __all__ = ["TextRows", "select_texts"]
 
 @dataclass(frozen=True)
 class TextRows:
-    """The columns of a table that are texts; the text of a row is all of them, line by line."""
+    """The text columns of a table; the text of a row has one line per column."""
 
     frame: pl.DataFrame
     columns: tuple[str, ...]
@@ -35,11 +35,11 @@ class TextRows:
         return self.frame.height
 
     def keys(self, like: object = None) -> NDArray[np.uint64]:
-        """One value a row, the same for rows with the same texts."""
+        """One value per row, the same for rows with the same texts."""
         return frame_keys(self.frame, list(self.columns))
 
     def fit(self, index: NDArray[np.int64], options: DataOptions) -> TextEncoder:
-        """Which columns the texts are in."""
+        """The encoder, which knows the columns with the texts."""
         return TextEncoder(self.columns, header=not options.no_header)
 
     def encode(self, encoder: TextEncoder, index: NDArray[np.int64], *, training: bool = False) -> Texts:
@@ -47,7 +47,7 @@ class TextRows:
         return Texts(tuple(joined_texts(self.frame[index], encoder.columns)))
 
     def notes(self, encoder: TextEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
-        """Nothing to say."""
+        """No notes."""
         return []
 
     def passed_over(self, columns: list[str]) -> list[str]:
@@ -56,13 +56,13 @@ class TextRows:
         if not others:
             return []
         return [
-            f"the texts in {listing(self.columns)} are learned from, and no other column: {listing(others)} "
-            "is passed over"
+            f"only the texts in {listing(self.columns)} are learned from; other columns are not used: "
+            f"{listing(others)}"
         ]
 
     @property
     def types(self) -> dict[str, Any]:
-        """The types of the columns, which other files must have too."""
+        """The types of the columns; other files must have them too."""
         return dict.fromkeys(self.columns, require("polars", extra="tables").String)
 
     def digest(self) -> str:
