@@ -22,7 +22,7 @@ __all__ = ["NAMED", "DataOptions", "Dataset", "Encoder", "Split", "load", "load_
 
 
 class Named(NamedTuple):
-    """A public data set: what it is, and the function that loads it."""
+    """A public data set: a description, and the function that loads it."""
 
     help: str
     function: str  # module:name
@@ -84,7 +84,7 @@ def load(
 
 
 def load_unencoded(name_or_path: str | Path, options: DataOptions) -> Dataset:
-    """What `load` returns of a name or path, before a pretrained model turns samples into features."""
+    """The data set of a name or path, before a pretrained model turns samples into features."""
     name, path = str(name_or_path), Path(name_or_path)
     if name in NAMED:
         module, _, function = NAMED[name].function.partition(":")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["are_coarse", "copy_groups", "frame_keys", "joined_groups", "num_copies", "row_keys"]
 
-# With fewer different rows than this, or than this share of all rows, the features are coarse: equal rows
-# are then chance, not copies.
+# With fewer different rows than this, or than this share of all rows, the features are coarse: rows are then
+# equal by chance, and not copies.
 LEAST_DIFFERENT, LEAST_SHARE = 50, 0.2
 
 # Copies are ignored if they would join a larger share of the rows into one group.

@@ -1,4 +1,4 @@
-"""Every choice that a user has about data, in one place."""
+"""All options about the data, in one place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tailmask.backbones.backbone import is_backbone
 
 __all__ = ["PLACES", "DataOptions"]
 
-# Choices that say where files are: what is read there is on record, not the place.
+# Options that say where files are: the record has the content of the files, not their place.
 PLACES = (
     "data_dir",
     "download",
@@ -29,7 +29,7 @@ PLACES = (
 
 @dataclass(frozen=True)
 class DataOptions:
-    """Options about the data, with the names that they have on the command line.
+    """Options about the data, with their names on the command line.
 
     An option that does not concern the data at hand is ignored; None means the data set's own default.
 
@@ -39,11 +39,11 @@ class DataOptions:
         separator: character between the labels in --label-column
         empty_tags: what an empty cell in --label-column means: unknown labels, or no label
         features: columns to learn from, by name or pattern [default: all that are not labels]
-        drop: columns to pass over, by name or pattern, neither labels nor features
-        text: columns with text, by name or pattern, taken as TF-IDF beside the other columns
+        drop: columns to ignore, by name or pattern: neither labels nor features
+        text: columns with text, by name or pattern, used as TF-IDF together with the other columns
         text_analyzer: what the terms of a text are: words and pairs of words, or pieces of words
-        text_terms: most terms of a column of text
-        text_buckets: hash words into so many inputs instead, which needs no list of terms
+        text_terms: largest number of terms per column of text
+        text_buckets: hash words into this many inputs instead; needs no list of terms
         encoding: how tables become inputs; standard-1 is the encoding of earlier published results
         no_header: the file has no line with names: its columns are called 0, 1, 2, …
         classes: file with one class name per line, for labels that are class numbers
@@ -53,7 +53,7 @@ class DataOptions:
         image_size: width and height in pixels that images are scaled to
         augment: augmentation of images in training [default: crop]
         backbone: pretrained model whose features are learned from: hf:NAME_OR_FOLDER or timm:NAME
-        encoder: function of your own that makes features from a list of texts or images: module:function
+        encoder: your own function that makes features from a list of texts or images: module:function
         finetune: train the backbone itself, not only a network on its features (images)
         pooling: how a backbone's outputs become features [default: by the family of the model]
         flips: take the mean of the features of an image and of its mirror image
@@ -62,8 +62,8 @@ class DataOptions:
         validation_file: file to validate on
         test: share of the rows to test on [default: 0.2 if there is no test file]
         validation: share of the rows to validate on [default: 0.1 for your own files and rcv1, else 0]
-        group: column whose rows of one value stay in one part, such as patient (in .npz, an array)
-        time: column to split by: the latest rows test, those before them validate (in .npz, an array)
+        group: column such as patient: rows with the same value stay in one part (in .npz, an array)
+        time: column to split by: test on the latest rows, validate on those before (in .npz, an array)
         data_seed: seed of the splits, and of data sets that are generated
         rho: size of the largest class over the smallest in cifar10-lt and cifar100-lt
         validation_from: where the validation images of cifar10-lt and cifar100-lt come from: the training
@@ -141,7 +141,7 @@ class DataOptions:
             value = getattr(self, name)
             if value is not None and not value >= limit:
                 raise UserError(f"--{name.replace('_', '-')} must be {limit} or more, got {value:g}")
-        if self.data_seed >= 2**32:  # what splits are drawn with takes no more
+        if self.data_seed >= 2**32:  # NumPy's RandomState takes no larger seed
             raise UserError(f"--data-seed must be below {2**32}, got {self.data_seed}")
         if self.validation_from == "unused" and not self.validation:
             raise UserError("--validation-from unused needs a share, as in --validation 0.1")
@@ -152,15 +152,15 @@ class DataOptions:
     def _check_backbone(self) -> None:
         if self.backbone is not None and not is_backbone(self.backbone):
             raise UserError(
-                f"--backbone must be hf:NAME_OR_FOLDER or timm:NAME, got {self.backbone!r}: a function of "
-                "your own is named with --encoder module:function"
+                f"--backbone must be hf:NAME_OR_FOLDER or timm:NAME, got {self.backbone!r}: name your own "
+                "function with --encoder module:function"
             )
         if self.backbone is not None and self.encoder is not None:
             raise UserError("choose either --backbone (or --model hf:...) or --encoder, not both")
 
     @property
     def features_of(self) -> str | None:
-        """The backbone or encoder whose features are the inputs; None where the inputs are the data's own.
+        """The backbone or encoder whose features are the inputs; None if the data themselves are the inputs.
 
         >>> DataOptions(backbone="hf:bert-base-uncased").features_of
         'hf:bert-base-uncased'
@@ -168,7 +168,7 @@ class DataOptions:
         return self.backbone if self.encoder is None else self.encoder
 
     def with_labels(self, labels: Sequence[str] | None) -> DataOptions:
-        """The options with these columns as labels; None leaves them as they are."""
+        """The options with these columns as labels; None changes nothing."""
         if labels is None:
             return self
         if any("," in name for name in labels):
@@ -176,7 +176,7 @@ class DataOptions:
         return dataclasses.replace(self, labels=",".join(labels))
 
     def choices(self) -> dict[str, Any]:
-        """The choices that differ from their defaults.
+        """The options that differ from their defaults.
 
         >>> DataOptions(rho=50.0).choices()
         {'rho': 50.0}
@@ -186,7 +186,7 @@ class DataOptions:
         return {name: value for name, value in values.items() if value != getattr(default, name)}
 
     def to_json(self) -> dict[str, Any]:
-        """The choices as plain JSON."""
+        """The options as plain JSON."""
         return {name: str(v) if isinstance(v, Path) else v for name, v in self.choices().items()}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""How new rows are read and checked for a model that was fitted on raw rows; kept as JSON."""
+"""Formats that read and check new rows for a model that was fitted on raw rows; kept as JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DAMAGED = "the stored format of the rows is damaged: fit the model again"
 
 @dataclass(frozen=True)
 class TableFormat:
-    """Rows of a table: the columns to learn from with their kinds, and how its texts are taken.
+    """The format of a table's rows: the columns to learn from with their kinds, and how texts are encoded.
 
     >>> polars = require("polars", extra="tables")
     >>> rows = TableFormat(("age", "city"), ("number", "text")).rows(
@@ -53,7 +53,7 @@ class TableFormat:
     """
 
     names: tuple[str, ...]
-    kinds: tuple[ColumnKind, ...]  # of each column, as it is read
+    kinds: tuple[ColumnKind, ...]  # of each column
     text: tuple[str, ...] = ()  # the columns that are free text
     text_analyzer: Analyzer = "word"
     text_terms: int = 20_000
@@ -79,7 +79,7 @@ class TableFormat:
             raise ValueError("columns of a table must have different names, and each must have its kind")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, from which `format_from_json` makes the format again."""
+        """Plain JSON for `format_from_json`."""
         return {
             "kind": "table",
             "names": list(self.names),
@@ -118,7 +118,7 @@ class TableFormat:
 
 @dataclass(frozen=True)
 class ArrayFormat:
-    """Rows of numbers: how many features, and their names in .npz and ARFF files.
+    """The format of rows of numbers: the number of features, and their names in .npz and ARFF files.
 
     >>> ArrayFormat("X", 2).rows([[1.0, 2.0]]).features
     array([[1., 2.]])
@@ -126,7 +126,7 @@ class ArrayFormat:
 
     key: str
     num_features: int
-    names: tuple[str, ...] | None = None  # what the features are called in an ARFF file
+    names: tuple[str, ...] | None = None  # the names of the features in an ARFF file
 
     def __post_init__(self) -> None:
         is_sound = (
@@ -140,7 +140,7 @@ class ArrayFormat:
             raise ValueError("arrays must have a name and a number of features, and each feature its name")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, from which `format_from_json` makes the format again."""
+        """Plain JSON for `format_from_json`."""
         names = None if self.names is None else list(self.names)
         return {"kind": "arrays", "key": self.key, "num_features": self.num_features, "names": names}
 
@@ -189,7 +189,7 @@ def table_format(frame: pl.DataFrame) -> TableFormat:
 
 
 def format_from_json(value: object) -> RowFormat:
-    """The format that `to_json` described; anything else is refused.
+    """The format that `to_json` wrote; anything else is refused.
 
     >>> format_from_json({"kind": "arrays", "key": "X", "num_features": 2, "names": None})
     ArrayFormat(key='X', num_features=2, names=None)
@@ -213,7 +213,7 @@ def format_from_json(value: object) -> RowFormat:
 
 
 def typed_columns(frame: pl.DataFrame, types: Mapping[str, Any]) -> pl.DataFrame:
-    """The columns that `types` names, as the types of training; others are passed over.
+    """The columns that `types` names, in their types in training; others are ignored.
 
     >>> polars = require("polars", extra="tables")
     >>> typed_columns(polars.DataFrame({"a": [1], "b": [2]}), {"b": polars.Float64}).rows()

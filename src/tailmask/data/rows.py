@@ -97,7 +97,7 @@ class RawData:
 
     development: Rows  # the training rows, then the validation rows
     test: Rows
-    num_train: int  # the first so many development rows are the training split
+    num_train: int  # the training split is this many rows at the beginning of `development`
 
 
 def is_sparse(matrix: Any) -> bool:

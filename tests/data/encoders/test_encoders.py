@@ -128,7 +128,7 @@ def test_arrays(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "new.npz", X=X)
     assert torch.equal(everything(encoder, tmp_path / "new.npz"), train_inputs(dataset))
     np.savez(tmp_path / "new.npz", X=X[:, :4])
-    with pytest.raises(UserError, match="must have 5 features a row"):
+    with pytest.raises(UserError, match="must have 5 features per row"):
         everything(encoder, tmp_path / "new.npz")
     with pytest.raises(UserError, match=r"must be an \.npz or \.arff file"):
         everything(encoder, tmp_path / "new.csv")
@@ -140,7 +140,7 @@ def test_arrays_of_another_name(tmp_path: Path, shape: tuple[int, ...]) -> None:
     np.savez(tmp_path / "a.npz", X=X, Y=Y)
     np.savez(tmp_path / "new.npz", features=X)
     encoder = load(tmp_path / "a.npz").encoder
-    with pytest.raises(UserError, match="no array 'X', .*features: save the inputs under that name"):
+    with pytest.raises(UserError, match=r"no array 'X', .*features: save the inputs under that name"):
         everything(encoder, tmp_path / "new.npz")
 
 
@@ -216,5 +216,5 @@ def test_images_of_another_size_are_scaled(tmp_path: Path) -> None:
 
 
 def test_unknown_kinds() -> None:
-    with pytest.raises(UserError, match="encoder of kind 'audio' is not known"):
+    with pytest.raises(UserError, match="encoder of kind 'audio'"):
         Encoder.from_json({"kind": "audio"})

@@ -134,7 +134,7 @@ def test_files_for_testing_and_validation(tmp_path: Path) -> None:
         "test": 30,
     }
     np.savez(tmp_path / "test.npz", X=RNG.normal(size=(9, 4)), Y=labels(9))
-    with pytest.raises(UserError, match="must have 3 features a row"):
+    with pytest.raises(UserError, match="must have 3 features per row"):
         load(tmp_path / "train.npz", options)
     np.savez(tmp_path / "test.npz", X=RNG.normal(size=(9, 3)), Y=labels(9, 5))
     with pytest.raises(UserError, match="does not have the classes of"):

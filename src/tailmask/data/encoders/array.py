@@ -1,4 +1,4 @@
-"""Rows of numbers: standardised where they are dense, scaled where they are sparse."""
+"""Rows of numbers: standardised if they are dense, scaled if they are sparse."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayEncoder", "ArrayRows"]
 
-# The scale of a feature that is empty in training: it makes 0 of any number, as of a missing one.
+# The scale of a feature that is empty in training: any number becomes 0, like a missing value.
 _NEVER_SEEN = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
 class ArrayRows:
-    """Features (N, F) as they were read: a NumPy array, NaN where a value is missing, or CSR."""
+    """Features (N, F) before encoding: a NumPy array, NaN for missing values, or CSR."""
 
     values: NDArray[Any] | csr_array
-    key: str = "X"  # what they are called in an .npz file
-    names: tuple[str, ...] | None = None  # what the features are called in an ARFF file
+    key: str = "X"  # the name of the array in an .npz file
+    names: tuple[str, ...] | None = None  # the names of the features in an ARFF file
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
 
     def keys(self, like: object = None) -> NDArray[np.uint64]:
-        """One value a row, the same for rows with the same features."""
+        """One value per row, the same for rows with the same features."""
         return row_keys(self.values)
 
     def fit(self, index: NDArray[np.int64], options: DataOptions) -> ArrayEncoder:
@@ -68,7 +68,7 @@ class ArrayRows:
         return encoder.encode(self.values[index])
 
     def notes(self, encoder: ArrayEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
-        """How many values are missing, and which features tell a label by themselves."""
+        """Notes on the number of missing values, and on features that give a label away."""
         values = self.values if isinstance(self.values, np.ndarray) else self.values.data
         missing = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
         stand_in = "zero" if encoder.mean is None else "the mean of their feature"
@@ -81,7 +81,7 @@ class ArrayRows:
 
 
 def _check_size(values: NDArray[Any], names: tuple[str, ...] | None = None) -> None:
-    """An error for numbers that went beyond float32, with the feature's name where there are names."""
+    """Raise an error for numbers beyond float32, with the feature's name if there are names."""
     finite = np.isfinite(values)
     if finite.all():
         return
@@ -104,7 +104,7 @@ def _moments(
         low = np.fmin(low, np.fmin.reduce(rows, axis=0))
         high = np.fmax(high, np.fmax.reduce(rows, axis=0))
     mean = total / np.maximum(count, 1)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is too large is told by the result
+    with np.errstate(over="ignore", invalid="ignore"):  # the result shows numbers that are too large
         for piece in pieces:
             squares += np.nansum(np.square(values[piece] - mean), axis=0)
     low, high = (np.where(count > 0, end, 0.0) for end in (low, high))
@@ -114,14 +114,14 @@ def _moments(
 
 @dataclass(frozen=True, eq=False)
 class ArrayEncoder(Encoder):
-    """Features less their mean over their deviation; where they are sparse, over their largest size.
+    """Standardised features if they are dense; sparse ones are divided by their largest absolute value.
 
-    Dividing by the largest size keeps zeros zero and words that are there or not there as they are. A missing
-    value becomes the mean, or zero where features are sparse.
+    That division keeps zeros at zero and does not change indicators of words. A missing value becomes the
+    mean, or zero if features are sparse.
     """
 
     num_features: int
-    mean: NDArray[np.float64] | None  # None where the features are sparse
+    mean: NDArray[np.float64] | None  # None if the features are sparse
     scale: NDArray[np.float64]
     key: str = "X"
     names: tuple[str, ...] | None = None
@@ -130,16 +130,18 @@ class ArrayEncoder(Encoder):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """One number a feature."""
+        """One number per feature."""
         return (self.num_features,)
 
     def encode(self, values: NDArray[Any] | csr_array) -> Tensor | csr_array:
-        """Inputs in float32: CSR where values and training rows are both sparse, else dense.
+        """Inputs in float32: CSR if values and training rows are both sparse, else dense.
 
-        The same numbers give the same inputs, whether they come dense or as CSR.
+        The same numbers give the same inputs, dense or CSR.
         """
         if values.ndim != 2 or values.shape[1] != self.num_features:
-            raise UserError(f"inputs must have {self.num_features} features a row, got shape {values.shape}")
+            raise UserError(
+                f"inputs must have {self.num_features} features per row, got shape {values.shape}"
+            )
         if not isinstance(values, np.ndarray) and self.mean is None:
             with np.errstate(over="ignore"):
                 scaled = values.multiply(1.0 / self.scale[None]).tocsr().astype(np.float32)
@@ -148,7 +150,7 @@ class ArrayEncoder(Encoder):
             return scaled
         standard = np.empty(values.shape, dtype=np.float32)
         step = max(1, 2**22 // max(self.num_features, 1))
-        for start in range(0, len(standard), step):  # in pieces: float64 in between, but never of all rows
+        for start in range(0, len(standard), step):  # in pieces: never all rows in float64 at once
             rows, piece = values[start : start + step], standard[start : start + step]
             dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
             with np.errstate(over="ignore"):
@@ -173,7 +175,7 @@ class ArrayEncoder(Encoder):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ArrayEncoder:
-        """What `to_json` described; `Encoder.from_json` calls this for the kind `arrays`."""
+        """The encoder that `to_json` wrote; `Encoder.from_json` calls this for the kind `arrays`."""
         mean, names, num_features = value["mean"], value["names"], operator.index(value["num_features"])
         moments = [np.array(each, dtype=np.float64) for each in (mean, value["scale"]) if each is not None]
         if any(each.shape != (num_features,) or not np.isfinite(each).all() for each in moments):

@@ -1,4 +1,4 @@
-"""Features of a pretrained model as inputs: each less its mean over its deviation in training."""
+"""Features of a pretrained model as inputs, standardised with the moments of the training rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["BackboneEncoder"]
 
 @dataclass(frozen=True, eq=False)
 class BackboneEncoder(Encoder):
-    """From texts or images to the standardised features of a frozen model."""
+    """Encoder of texts or images as the standardised features of a frozen model."""
 
     format: BackboneFormat
     scale: ArrayEncoder
@@ -29,17 +29,17 @@ class BackboneEncoder(Encoder):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """One number a feature."""
+        """One number per feature."""
         return self.scale.shape
 
     @property
     def reads_images(self) -> bool:
-        """Whether samples are images."""
+        """True if samples are images."""
         return self.format.reads_images
 
     @property
     def header(self) -> bool:
-        """Whether a table has a line with names."""
+        """True if a table has a line with names."""
         return self.format.header
 
     def to_json(self) -> dict[str, Any]:
@@ -48,14 +48,14 @@ class BackboneEncoder(Encoder):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> BackboneEncoder:
-        """What `to_json` described; `Encoder.from_json` calls this for the kind `backbone`."""
+        """The encoder that `to_json` wrote; `Encoder.from_json` calls this for the kind `backbone`."""
         own, scale = BackboneFormat.from_json(value["format"]), ArrayEncoder.from_json(value["scale"])
         if scale.num_features != own.num_features:
             raise ValueError(f"there must be {own.num_features} scales, got {scale.num_features}")
         return cls(own, scale)
 
     def allowed(self, name: str | None) -> BackboneEncoder:
-        """The encoder with its model where `name` says that it is, or with the user's word for its code."""
+        """The encoder with the model in the place `name`, or with the user's consent to run its code."""
         return replace(self, format=self.format.allowed(name))
 
     def scaled(self, features: NDArray[np.float32]) -> Tensor:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CategoryColumn", "fit_category"]
 
-# At most so many values of a column have a place of their own; trees of scikit-learn take no more than 255.
+# The most values of a column with an input each; scikit-learn's trees take at most 255.
 MAX_VALUES = {"scaled": 1000, "raw": 250}
 
-# Frequent values beyond these share so many places by their hash.
+# Further frequent values share this many inputs by their hash.
 BUCKETS = 128
 
 _MOST_BUCKETS = 2**20
@@ -29,10 +29,10 @@ _MOST_BUCKETS = 2**20
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A category: its frequent values, and whether others are hashed, marked as rare, or marked as empty.
+    """A categorical column: its frequent values, and whether others are hashed or marked as rare or empty.
 
     `scaled`: one-hot. `raw`: the number of the value, the next number for all rare and unseen values, and NaN
-    where a cell is empty; hashed values have a second input.
+    for an empty cell; hashed values have a second input.
     """
 
     name: str
@@ -93,7 +93,7 @@ class CategoryColumn:
 
     @property
     def detail(self) -> str:
-        """How many values have an input, and what becomes of the others."""
+        """The number of values with an input, and how the others are encoded."""
         others = [f"others hashed into {self.buckets}"] if self.buckets else []
         others += ["rare ones together"] if self.marks_rare else []
         return ", ".join([f"{len(self.values)} values", *others])

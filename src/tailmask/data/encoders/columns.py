@@ -25,7 +25,7 @@ NO_VALUE_TWICE = "none of its values occurs twice"
 
 
 def least_count(rows: int) -> int:
-    """The least number of rows that a category or an indicator must have: 2 in small tables, 5 in others.
+    """The minimum number of rows for a category or an indicator: 2 in small tables, 5 in others.
 
     >>> least_count(50), least_count(10_000)
     (2, 5)
@@ -34,7 +34,7 @@ def least_count(rows: int) -> int:
 
 
 def is_frequent(count: int, rows: int) -> bool:
-    """Whether so many rows are worth an input of their own: 0.5 % of the rows, and some more in small tables.
+    """True if this many rows justify an extra input: 0.5 % of the rows, and some more in small tables.
 
     >>> is_frequent(3, 100), is_frequent(4, 10_000)
     (True, False)

@@ -22,7 +22,7 @@ Part = Literal["year", "month", "weekday", "hour"]
 # A column of text holds dates if this share of its filled cells can be read as dates or times.
 MOSTLY = 0.95
 
-# So many cells are looked at first: most columns of text hold no dates.
+# The number of cells to check first: most columns of text hold no dates.
 LOOKED_AT = 100
 
 _PERIODS = {"month": 12, "weekday": 7, "hour": 24}
@@ -37,7 +37,7 @@ _TIMES_ONLY = rf"^\s*{_TIME}{_ZONE}\s*$"
 
 
 class Moments(NamedTuple):
-    """Dates as days since 1970 and times as hours since midnight, NaN where a cell has none."""
+    """Dates as days since 1970 and times as hours since midnight; NaN if a cell has none."""
 
     days: NDArray[np.float64]
     hours: NDArray[np.float64]
@@ -54,7 +54,7 @@ class Moments(NamedTuple):
 def read_moments(series: pl.Series, *, day_first: bool) -> Moments:
     """Dates and times in text: ISO 8601 and the common forms with digits or English months.
 
-    A time zone is passed over: the hour is the one that is written.
+    Time zones are ignored: the hour is the one in the text.
 
     >>> polars = require("polars", extra="tables")
     >>> cells = polars.Series(["2024-01-31T06:30:00Z", "31.1.2024", "5 Jan 2024", "soon", "23:15"])
@@ -73,7 +73,7 @@ def read_moments(series: pl.Series, *, day_first: bool) -> Moments:
 
 
 def days_of(series: pl.Series) -> NDArray[np.float64]:
-    """Dates with or without times, in text, as days since 1970 with fractions; NaN where there is no date.
+    """Dates with or without times, in text, as days since 1970 with fractions; NaN if there is no date.
 
     >>> polars = require("polars", extra="tables")
     >>> days_of(polars.Series(["2024-01-31T06:00", "31.1.2024", "soon"])).tolist()
@@ -119,13 +119,13 @@ class DateColumn:
     """A date, a time, or both.
 
     `scaled`: the day on its scales, and month, weekday and hour as points on a circle. `raw`: days since
-    the first date in training, and each part as a number, NaN where a cell is empty. Only parts that differ
-    in training are taken.
+    the first date in training, and each part as a number, NaN for an empty cell. Parts that are the same in
+    all training rows are left out.
     """
 
     name: str
     day_first: bool
-    days: Scale | None  # of days since 1970; None where all dates are the same, or there are only times
+    days: Scale | None  # of days since 1970; None if all dates are the same, or there are only times
     parts: tuple[Part, ...]
     marks_empty: bool
 
@@ -167,7 +167,7 @@ class DateColumn:
 
     @property
     def detail(self) -> str:
-        """From when to when, and which parts are taken."""
+        """The first and the last date, and the parts that are used."""
         if self.days is None:
             return ", ".join(self.parts)
         first, last = (np.datetime64(int(day), "D") for day in (self.days.low, self.days.high))
@@ -175,7 +175,7 @@ class DateColumn:
 
 
 def fit_date(series: pl.Series) -> DateColumn | str | None:
-    """How a column of dates becomes inputs, or why it is left out; None where it holds no dates."""
+    """The encoding of a column of dates, or the reason to leave it out; None if it holds no dates."""
     polars = require("polars", extra="tables")
     text = series.cast(polars.String).str.strip_chars()
     known = text.filter(text.is_not_null() & (text != ""))
@@ -198,7 +198,7 @@ def fit_date(series: pl.Series) -> DateColumn | str | None:
 
 
 def _is_day_first(texts: pl.Series) -> bool:
-    """Whether 1/2/2024 is in February: by what can be read, or else by the separator."""
+    """True if 1/2/2024 is in February: if other cells don't decide it, the separator does."""
     read = {first: int((~np.isnan(_parsed(texts, day_first=first).days)).sum()) for first in (True, False)}
     if read[True] != read[False]:
         return read[True] > read[False]

@@ -1,4 +1,4 @@
-"""How raw files become inputs: fitted in training, kept as JSON, and used again on new files."""
+"""Encoders turn raw files into inputs: they are fitted in training, kept as JSON, and used on new files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _KINDS = {
 
 
 class Encoder(ABC):
-    """Turns raw input into what a model takes, in the way that was fitted on the training split."""
+    """An encoder of raw input as a model's inputs, fitted on the training split."""
 
     kind: ClassVar[str]
 
     @property
     def reads_images(self) -> bool:
-        """Whether samples are images, so that a folder or a list of files can be read."""
+        """True if samples are images; then a folder or a list of files can be read."""
         return False
 
     @property
@@ -49,18 +49,20 @@ class Encoder(ABC):
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Encoder:
-        """The encoder that `to_json` described, by the class for its kind."""
+        """The encoder that `to_json` wrote, in the class of its kind."""
         kind = value.get("kind")
         if not isinstance(kind, str) or kind not in _KINDS:
-            raise UserError(f"an encoder of kind {kind!r} is not known to this version of tailmask")
+            raise UserError(
+                f"this version of tailmask knows no encoder of kind {kind!r}: install a newer one"
+            )
         module, _, name = _KINDS[kind].partition(":")
         try:
             encoder: Encoder = getattr(importlib.import_module(module), name).from_json(value)
             sizes = [operator.index(size) for size in encoder.shape]
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise UserError(
-                f"an encoder of kind {kind!r} is not whole ({type(error).__name__}: {error})"
+                f"the stored encoder of kind {kind!r} is damaged ({type(error).__name__}: {error})"
             ) from error
         if any(isinstance(size, bool) or size < 0 for size in sizes):
-            raise UserError(f"an encoder of kind {kind!r} cannot have the shape {encoder.shape}")
+            raise UserError(f"the stored encoder of kind {kind!r} cannot have the shape {encoder.shape}")
         return encoder

@@ -25,14 +25,14 @@ __all__ = ["ImageEncoder", "resize", "to_pixels"]
 
 @dataclass(frozen=True)
 class ImageEncoder(Encoder):
-    """Images of one size and number of channels, normalised by a mean and a deviation for each channel."""
+    """Images of one size and number of channels, normalised with a mean and a deviation per channel."""
 
     channels: int
     height: int
     width: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    key: str = "X"  # what the images are called in an .npz file
+    key: str = "X"  # the name of the array in an .npz file
 
     kind = "images"
     reads_images = True
@@ -48,7 +48,7 @@ class ImageEncoder(Encoder):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ImageEncoder:
-        """What `to_json` described; `Encoder.from_json` calls this for the kind `images`."""
+        """The encoder that `to_json` wrote; `Encoder.from_json` calls this for the kind `images`."""
         channels, height, width = (operator.index(value[name]) for name in ("channels", "height", "width"))
         mean, std = (tuple(float(number) for number in value[name]) for name in ("mean", "std"))
         if channels not in (1, 3, 4) or len(mean) != channels or len(std) != channels:
@@ -58,7 +58,7 @@ class ImageEncoder(Encoder):
     def batches(self, path: Path, batch_size: int, *, images: Path | None = None) -> Iterator[Tensor]:
         """Images (B, channels, height, width) of an .npz file, one image, a folder, or a list of images.
 
-        What a list names is relative to the folder `images`, by default its own.
+        Listed paths are relative to the folder `images`, by default the list's own.
         """
         for pixels in self.pixels(path, batch_size, images):
             yield normalize_images(pixels, self.mean, self.std)
@@ -110,7 +110,7 @@ def to_pixels(values: NDArray[Any], where: object) -> Tensor:
 
 
 def resize(pixels: Tensor, height: int, width: int) -> Tensor:
-    """Images (N, channels, height, width) in uint8, smoothed where they shrink."""
+    """Images (N, channels, height, width) in uint8, smoothed if they shrink."""
     if pixels.shape[2:] == (height, width):
         return pixels.contiguous()
     pieces = [

@@ -1,4 +1,4 @@
-"""Columns of numbers: squashed and as normal scores, so that outliers flatten nothing."""
+"""Columns of numbers: squashed and as normal scores, so outliers don't flatten the other numbers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["NumberColumn", "Scale", "as_float", "fit_number", "fit_scale", "scaled_names"]
 
-# A scale keeps at most this many points of a column's distribution, and none of a column with few values.
+# A scale keeps at most this many points of a column's distribution; none if the column has few values.
 MAX_KNOTS, FEW_VALUES = 200, 10
 
 # No scaled number is farther from 0 than this.
 LIMIT = 3.0
 
-# The spread is the distance of two quantiles: of the first pair that are not the same.
+# The spread is the distance between two quantiles: the first pair that differs.
 _QUANTILES = ((0.25, 0.75), (0.05, 0.95), (0.01, 0.99), (0.0, 1.0))
 
 
@@ -31,8 +31,8 @@ _QUANTILES = ((0.25, 0.75), (0.05, 0.95), (0.01, 0.99), (0.0, 1.0))
 class Scale:
     """Numbers on two scales: squashed (from the median, over the spread, at most 3) and as normal scores.
 
-    The squashed scale is linear where most numbers are, and flat beyond. Normal scores go by rank alone, and
-    are left out where a column has few different numbers. NaN becomes 0 on both.
+    The squashed scale is linear where most numbers are, and flat beyond. Normal scores depend on ranks only,
+    and are left out if a column has few different numbers. NaN becomes 0 on both.
 
     >>> scale = Scale(low=0.0, high=20.0, center=5.0, spread=5.0)
     >>> scale(np.array([5.0, 10.0, 1e9, np.nan])).round(2).tolist()
@@ -96,10 +96,10 @@ def fit_scale(numbers: NDArray[np.float64]) -> Scale:
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A number or a boolean, and whether an input says that its cell is empty.
+    """A column of numbers or booleans, perhaps with an extra input for empty cells.
 
-    `scaled`: its squashed number and normal score, 0 where a cell is empty. `raw`: the number, NaN where a
-    cell is empty.
+    `scaled`: the squashed number and the normal score, 0 for an empty cell. `raw`: the number, NaN for an
+    empty cell.
     """
 
     name: str
@@ -124,14 +124,14 @@ class NumberColumn:
 
     @property
     def detail(self) -> str:
-        """How the numbers are spread in training."""
+        """The range and the median of the numbers in training."""
         if self.kind == "boolean":
             return ""
         return f"{self.scale.low:.4g} to {self.scale.high:.4g}, median {self.scale.center:.4g}"
 
 
 def scaled_names(name: str, scale: Scale, *, marks_empty: bool) -> list[str]:
-    """The names of what a scale gives, and of the mark of empty cells.
+    """The names of a scale's inputs, and of the mark of empty cells.
 
     >>> scaled_names("age", Scale(0.0, 1.0, 0.5, 1.0), marks_empty=True)
     ['age', 'age is empty']
@@ -141,7 +141,7 @@ def scaled_names(name: str, scale: Scale, *, marks_empty: bool) -> list[str]:
 
 
 def as_float(series: pl.Series) -> NDArray[np.float64]:
-    """Numbers in float64, NaN where a cell is empty.
+    """Numbers in float64, NaN for empty cells.
 
     >>> as_float(require("polars", extra="tables").Series([1, None])).tolist()
     [1.0, nan]
@@ -151,7 +151,7 @@ def as_float(series: pl.Series) -> NDArray[np.float64]:
 
 
 def fit_number(series: pl.Series) -> NumberColumn | str:
-    """How a column of numbers or booleans becomes inputs, or why it is left out."""
+    """The encoding of a column of numbers or booleans, or the reason to leave it out."""
     numbers = as_float(series)
     known = numbers[~np.isnan(numbers)]
     if not len(known):

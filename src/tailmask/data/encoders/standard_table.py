@@ -1,6 +1,6 @@
 """Tables in the encoding `standard-1`: numbers standardised, categories one-hot, texts as hashed counts.
 
-Published results were made with it. Models that were saved before `table-2` hold it, too.
+Published results were made with it. Models that were saved before `table-2` existed have it, too.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ __all__ = ["Column", "StandardTableEncoder", "fit_standard_encoder"]
 
 Kind = Literal["number", "boolean", "category"]
 
-# Categories are those that the training split has at least twice, and at most this many of a column.
+# Categories are values that the training split has at least twice, at most this many per column.
 MAX_CATEGORIES = 1000
 
-# Words share this many inputs if nobody says otherwise.
+# The default number of inputs that words share.
 TEXT_BUCKETS = 2**14
 
 
 @dataclass(frozen=True)
 class Column:
-    """How one column becomes inputs: a number one, a category one for each of its values."""
+    """The encoding of one column: one input for a number, one per value for a category."""
 
     name: str
     kind: Kind
@@ -56,17 +56,17 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Number of inputs that the column becomes."""
+        """The number of inputs."""
         return len(self.values) if self.kind == "category" else 1
 
 
 @dataclass(frozen=True)
 class StandardTableEncoder(Encoder):
-    """Columns of a table, in the way that was fitted on the training split.
+    """Encoder of a table's columns, fitted on the training split.
 
     Numbers get mean 0 and deviation 1, and a missing one becomes the mean. A category that training did not
-    see is all zeros. Numbers come first, categories next, and then the words of the text columns, which share
-    `text_buckets` inputs by their hash, their counts scaled to length 1.
+    see is all zeros. Numbers come first, then categories, then the words of the text columns. Words share
+    `text_buckets` inputs by their hash, and their counts are scaled to length 1.
     """
 
     columns: tuple[Column, ...]
@@ -78,7 +78,7 @@ class StandardTableEncoder(Encoder):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Numbers, categories and words, one input after the other."""
+        """The number of inputs: of numbers, categories and words together."""
         return (sum(column.width for column in self.columns) + (self.text_buckets if self.text else 0),)
 
     def to_json(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class StandardTableEncoder(Encoder):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StandardTableEncoder:
-        """What `to_json` described; `Encoder.from_json` calls this for the kind `table`."""
+        """The encoder that `to_json` wrote; `Encoder.from_json` calls this for the kind `table`."""
         columns = [
             Column(
                 name=str(column["name"]),
@@ -98,15 +98,15 @@ class StandardTableEncoder(Encoder):
             )
             for column in value["columns"]
         ]
-        used = tuple(column for column in columns if column.width)  # models of old list others, too
+        used = tuple(column for column in columns if column.width)  # old models list unused ones, too
         text = tuple(str(name) for name in value["text"])
         return cls(used, text, int(value["text_buckets"]), bool(value["header"]))
 
     def encode(self, frame: pl.DataFrame) -> Tensor | csr_array:
-        """Inputs (N, F) in float32: numbers, categories, words; CSR where most of them are zero."""
+        """Inputs (N, F) in float32: numbers, categories, words; CSR if most of them are zero."""
         numbers = self._numbers(frame)
         categories = [(column.width, _codes(column, frame[column.name])) for column in self._categories]
-        filled = len(self.columns) / max(self.shape[0], 1)  # each column sets one input of a row
+        filled = len(self.columns) / max(self.shape[0], 1)  # each column sets one input per row
         if self.text or (self.shape[0] > 64 and filled < 0.25):
             sparse = require("scipy.sparse", extra="cli")
             blocks = [sparse.csr_array(numbers), *(_one_hot(width, codes) for width, codes in categories)]
@@ -133,7 +133,7 @@ class StandardTableEncoder(Encoder):
             return np.zeros((frame.height, 0), dtype=np.float32)
         mean, scale = np.array([(column.mean, column.scale) for column in columns]).T
         names = [column.name for column in columns]
-        values = frame.select(polars.col(names).cast(polars.Float64)).to_numpy()  # NaN where a cell is empty
+        values = frame.select(polars.col(names).cast(polars.Float64)).to_numpy()  # NaN for empty cells
         with np.errstate(over="ignore"):
             standard: NDArray[np.float32] = np.nan_to_num((values - mean) / scale, nan=0.0).astype(np.float32)
         if not np.isfinite(standard).all():
@@ -142,7 +142,7 @@ class StandardTableEncoder(Encoder):
         return standard
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
-        """Inputs (B, F) of a table with the columns of the training file; others are passed over."""
+        """Inputs (B, F) of a table with the columns of the training file; others are ignored."""
         polars = require("polars", extra="tables")
         if not is_table(path):
             raise UserError(f"{path} must be a table ({', '.join(TABLES)}), as the model was trained on one")
@@ -158,23 +158,23 @@ class StandardTableEncoder(Encoder):
 def fit_standard_encoder(
     frame: pl.DataFrame, text: Sequence[str], buckets: int | None, *, header: bool = True
 ) -> StandardTableEncoder:
-    """The encoder with the statistics of a table's rows; columns that say nothing are not in it."""
+    """The encoder with the statistics of a table's rows, without uninformative columns."""
     filled = [name for name in frame.columns if name not in text and frame[name].count()]
     columns = [column for name in filled if (column := _fit_column(frame[name])).width]
-    columns.sort(key=lambda column: column.kind == "category")  # numbers first, otherwise as they stand
+    columns.sort(key=lambda column: column.kind == "category")  # numbers first, otherwise in their order
     buckets = TEXT_BUCKETS if buckets is None else buckets
     return StandardTableEncoder(tuple(columns), tuple(text), buckets, header)
 
 
 def _fit_column(series: pl.Series) -> Column:
-    """How a column becomes inputs, from its values in the training split, of which it must have some."""
+    """The encoding of a column, from its values in the training split; it must have at least one value."""
     kind = series.dtype
     if kind.is_numeric() or kind.base_type().__name__ == "Boolean":
         numbers = series.cast(require("polars", extra="tables").Float64).drop_nulls().to_numpy()
         numbers = numbers[~np.isnan(numbers)]
         if np.isinf(numbers).any():
             raise UserError(f"the column {series.name!r} has infinite numbers: leave such cells empty")
-        with np.errstate(over="ignore"):  # what is too large is told by the result
+        with np.errstate(over="ignore"):  # the result shows numbers that are too large
             mean, deviation = float(numbers.mean()), float(numbers.std())
         scale = float(column_scales(deviation, numbers.min(), numbers.max()))
         return Column(series.name, "number" if kind.is_numeric() else "boolean", mean, scale)
@@ -190,7 +190,7 @@ def _fit_column(series: pl.Series) -> Column:
 
 
 def _codes(column: Column, series: pl.Series) -> NDArray[np.int64]:
-    """Which of the column's values each row has, −1 for none of them."""
+    """The number of each row's value in the column, −1 for none of them."""
     polars = require("polars", extra="tables")
     codes = {value: number for number, value in enumerate(column.values)}
     text = series.cast(polars.String)

@@ -1,4 +1,4 @@
-"""Tables as inputs, each column in the way that suits it and the learner."""
+"""Encoder of tables: each column has an encoding that suits it and the learner."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["TableColumn", "TableEncoder", "fit_table_encoder"]
 
 TableColumn: TypeAlias = NumberColumn | DateColumn | CategoryColumn | TextColumn | HashedTextColumn
 
-# In fewer rows than this, that all numbers differ says nothing of a column.
+# In fewer rows than this, all numbers of a column may differ by chance.
 LEAST_ROWS = 10
 
 _IDENTIFIER = re.compile(r"(^|[\W_])(?i:id|key|index|number|nr|no|row|uuid)\W*$|[a-z]I[dD]$|^$")
@@ -41,10 +41,10 @@ _TEXTS = ("String", "Categorical", "Enum", "Null", "Date", "Datetime", "Time")
 
 @dataclass(frozen=True)
 class TableEncoder(Encoder):
-    """Columns of a table in one of two forms, fitted on some rows.
+    """Encoder of a table's columns in one of two forms, fitted on some rows.
 
     `scaled` is for linear models and networks: numbers squashed, categories one-hot, empty cells marked,
-    texts as TF-IDF. `raw` is for trees: numbers as they are, NaN where a cell is empty, categories as codes.
+    texts as TF-IDF. `raw` is for trees: unchanged numbers, NaN for empty cells, categories as codes.
     """
 
     form: Form
@@ -70,12 +70,12 @@ class TableEncoder(Encoder):
 
     @property
     def text(self) -> tuple[str, ...]:
-        """The columns that are texts."""
+        """The text columns."""
         return tuple(column.name for column in self.columns if column.kind == "text")
 
     @property
     def categorical(self) -> tuple[int, ...]:
-        """Which inputs of the form `raw` are codes of categories."""
+        """The inputs of the form `raw` that are codes of categories."""
         names = [
             (isinstance(column, CategoryColumn), name)
             for column in self.columns
@@ -84,7 +84,7 @@ class TableEncoder(Encoder):
         return tuple(place for place, (is_code, _) in enumerate(names) if is_code and self.form == "raw")
 
     def to_json(self) -> dict[str, Any]:
-        """Each column with all that was fitted."""
+        """Plain JSON with each column's fitted encoding."""
         columns = [{"kind": column.kind, **asdict(column)} for column in self.columns]
         return {
             "kind": self.kind,
@@ -96,14 +96,14 @@ class TableEncoder(Encoder):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableEncoder:
-        """What `to_json` described; `Encoder.from_json` calls this for the kind `table-2`."""
+        """The encoder that `to_json` wrote; `Encoder.from_json` calls this for the kind `table-2`."""
         columns = tuple(_column_from_json(column) for column in value["columns"])
         left_out = {str(name): str(reason) for name, reason in value["left_out"].items()}
         return cls(value["form"], columns, left_out, bool(value["header"]))
 
     def encode(self, frame: pl.DataFrame) -> NDArray[np.float32] | csr_array:
-        """Inputs (N, F) in float32; CSR where most of them are zero, as words are."""
-        few = len(self.columns) < 0.25 * self.shape[0]  # each column sets about one input of a row
+        """Inputs (N, F) in float32; CSR if most of them are zero, as for words."""
+        few = len(self.columns) < 0.25 * self.shape[0]  # each column sets about one input per row
         if self.text or (self.form == "scaled" and self.shape[0] > 64 and few):
             sparse = require("scipy.sparse", extra="cli")
             blocks = [block for _, block in self._blocks(frame)]
@@ -124,7 +124,7 @@ class TableEncoder(Encoder):
             start += block.shape[1]
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
-        """Inputs (B, F) of a table with the columns of the training file; others are passed over."""
+        """Inputs (B, F) of a table with the columns of the training file; others are ignored."""
         polars = require("polars", extra="tables")
         if not is_table(path):
             raise UserError(f"{path} must be a table ({', '.join(TABLES)}), as the model was trained on one")
@@ -149,8 +149,8 @@ def fit_table_encoder(
 ) -> TableEncoder:
     """The encoder of a table's columns with the statistics of its rows; all columns are features.
 
-    The columns in `text` are texts: TF-IDF, or with `text_buckets` hashed counts. Columns that say nothing
-    are left out. Columns that look like IDs are, too, unless they are in `keep` or nothing else is there.
+    The columns in `text` become TF-IDF, or with `text_buckets` hashed counts. Uninformative columns are left
+    out. So are columns that look like IDs, unless they are in `keep` or there are no others.
 
     >>> polars = require("polars", extra="tables")
     >>> frame = polars.DataFrame({"age": [20, 30, None, 50], "day": ["2024-01-05", None, "2024-03-01", None]})
@@ -197,14 +197,14 @@ def _fit(series: pl.Series, form: Form) -> TableColumn | str:
 
 
 def _as_csr(dense: NDArray[np.float32]) -> csr_array:
-    """A dense block as CSR that stores its zeros, too: few are, and leaving them out takes time."""
+    """A dense block as CSR with its zeros stored: there are few, and leaving them out takes time."""
     rows, width = dense.shape
     places = (dense.reshape(-1), np.tile(np.arange(width, dtype=np.int32), rows), np.arange(rows + 1) * width)
     return require("scipy.sparse", extra="cli").csr_array(places, shape=dense.shape)
 
 
 def _is_identifier(series: pl.Series) -> bool:
-    """Whether a column of whole numbers is named like an ID, and no two rows have the same."""
+    """True if a column of whole numbers is named like an ID, and no two rows have the same number."""
     if not series.dtype.is_numeric() or _IDENTIFIER.search(series.name) is None:
         return False
     known = series.drop_nulls()

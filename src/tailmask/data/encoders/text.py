@@ -1,4 +1,4 @@
-"""Columns of text: TF-IDF of the terms that training has, or hashed counts of words."""
+"""Columns of text: TF-IDF of the terms in training, or hashed counts of words."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Analyzer = Literal["word", "char"]
 
 NO_TERMS = "none of its terms occurs in two rows"
 
-# Trees look at each term by itself: they get only so many, the most frequent ones.
+# Trees look at each term by itself, so they get only this many, the most frequent ones.
 RAW_TERMS = 1000
 
 MOST_BUCKETS = 2**28
 
-# Words of any length, and each sign that is neither a letter nor a space: ! and ? say something, too.
+# Words of any length, and each sign that is neither a letter nor a space: ! and ? carry meaning, too.
 _TOKENS = r"(?u)\w+|[^\w\s]"
 _ANALYZERS: dict[Analyzer, dict[str, Any]] = {
     "word": {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": _TOKENS},
@@ -74,7 +74,7 @@ class TextColumn:
 
     @property
     def detail(self) -> str:
-        """How many terms there are."""
+        """The number and the kind of the terms."""
         what = "words and pairs of words" if self.analyzer == "word" else "pieces of words"
         return f"TF-IDF of {len(self.terms)} {what}"
 
@@ -105,14 +105,14 @@ class HashedTextColumn:
 
     @property
     def detail(self) -> str:
-        """How many inputs words share."""
+        """The number of inputs that words share."""
         return f"hashed into {self.buckets} inputs"
 
 
 def fit_text(
     series: pl.Series, form: Form, *, analyzer: Analyzer = "word", max_terms: int
 ) -> TextColumn | str:
-    """The most frequent terms that two rows or more have, or why the column is left out."""
+    """The most frequent terms that two or more rows have, or the reason to leave the column out."""
     vectorizer = require("sklearn.feature_extraction.text", extra="cli").TfidfVectorizer(
         **_ANALYZERS[analyzer],
         min_df=2,
