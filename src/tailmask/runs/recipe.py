@@ -89,8 +89,8 @@ class ScheduleRecipe:
     may be fractions, as in a recipe that a budget has shortened. With `course = "one-cycle"` (Smith and Topin
     2019) the learning rate rises from 1/25 of its base in the first 30 % of training and then falls to zero,
     both along a cosine. With `course = "cosine"` it falls to zero along a cosine after the warm-up. The
-    gradients of `accumulate` batches make one step. Small sparse data get more epochs: at least `sparse_steps`
-    batches.
+    gradients of `accumulate` batches make one step. Small sparse data get more epochs: at least
+    `sparse_steps` batches.
 
     >>> schedule = ScheduleRecipe(4, 8, warmup=1.0, milestones=(2.0, 3.5), factors=(0.1, 0.01))
     >>> [schedule.factor(epoch, step=0.25) for epoch in (0.0, 0.75, 1.0, 1.75, 2.0, 3.5)]
