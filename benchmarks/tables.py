@@ -2,7 +2,7 @@
 
     TAILMASK_DATA=... python benchmarks/tables.py [--rounds 3] [--epochs 20]
 
-Mulan's yeast and tmc2007-500 from `$TAILMASK_DATA/mulan`, with the recipe for tables. Our side is the whole
+Mulan's yeast and tmc2007-500 from `$TAILMASK_DATA/mulan`, with the recipe `tables`. Our side is the whole
 run: the objective, validation after each epoch, history, checkpoints, evaluation and the model's file; the
 plain loop only trains, with binary cross-entropy. One thread, all interleaved in one process, best of the
 rounds, in seconds of CPU time, so that other load counts little. The ratios must stay below 1.3 for bce and
@@ -62,7 +62,7 @@ def contestants(path: str, num_epochs: int) -> dict[str, Callable[[], None]]:
     dataset = load(path)
 
     def config(method: str, *fields: str) -> RunConfig:
-        return configure(path, method, epochs=num_epochs, fields=fields)
+        return configure(path, method, recipe="tables", epochs=num_epochs, folds=1, fields=fields)
 
     return {
         "plain": lambda: plain(config("bce"), dataset),
@@ -80,6 +80,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if "TAILMASK_DATA" not in os.environ:
+        parser.error("set TAILMASK_DATA to the folder that has Mulan's sets in mulan/")
     folder = Path(os.environ["TAILMASK_DATA"]) / "mulan"
     print("seconds, in brackets as multiples of the plain loop")
     print(f"{'data':<12} {'plain':>6} {'bce':>13} {'plm':>13} {'8 members':>13}")
