@@ -23,7 +23,7 @@ from published import (
 )
 
 from tailmask.comparison.comparison_result import Comparison
-from tailmask.comparison.outputs import Decision
+from tailmask.comparison.run_outputs import Decision
 from tailmask.comparison.verdict_sentences import points
 from tailmask.methods import RECOMMENDED
 
@@ -49,7 +49,7 @@ EXACT_MATCH: Measure = ("exact match", "exact_match", PLAIN, PLAIN)
 SHIFTED_RANKING: Measure = ("nDCG@3, prior shift", "ndcg_at_3", SHIFTED, PLAIN)
 ALL_MEASURES: tuple[Measure, ...] = (
     *MEASURES[:4],
-    ("F1, thresholds tuned for `bce` alone", "f1", PLAIN, TUNED),
+    ("F1, thresholds tuned for `bce` only", "f1", PLAIN, TUNED),
     *(MEASURES[4], SHIFTED_RANKING),
     MEAN_PRECISION,
     EXACT_MATCH,
@@ -58,7 +58,7 @@ ALL_MEASURES: tuple[Measure, ...] = (
 # The form of the asymmetric loss in `compare` and `held-out`
 ATTACHED = "asl:detach=false"
 
-# The methods that show what a word does, where that is not the word alone
+# The methods that show what a word does, if that is not only the word itself
 CARDS: dict[str, tuple[str, ...]] = {
     "plm": ("plm", "plm:expected=true", "plm:adapt=prevalence"),
     "bce": ("bce:pos_power=1",),
@@ -249,7 +249,7 @@ def _setting(folder: str) -> str:
     setting = result(folder, "table1")["settings"][0]
     parts = [f"{setting['trained_epochs']} epochs", *changed_fields(setting)]
     if setting["options"].get("fresh_shifts"):
-        parts.append("shifts drawn anew")
+        parts.append("new shifts in each epoch")
     return ", ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""What the comparisons in `compare/` found, wherever it is told: python results/overview.py
+"""Write the results of the comparisons in `compare/` to all pages that have them: python results/overview.py
 
 Writes README.md and gains.svg beside this file, and the measured parts of the documents. Every number is
 read from the JSON that `tailmask compare` and `tailmask reproduce` left.
@@ -13,7 +13,7 @@ import picture
 from published import HERE, PLAIN, SHIFTED, TUNED, changed_fields, comparisons, measured, result, table_line
 
 from tailmask.comparison.comparison_result import Comparison
-from tailmask.comparison.outputs import Decision
+from tailmask.comparison.run_outputs import Decision
 from tailmask.report.charts.svg_file import save_svg
 
 METHODS = (
@@ -44,26 +44,27 @@ def render(found: dict[str, Comparison]) -> str:
         "# Measured here",
         "In %, mean ± deviation over seeds; every set links to its full table with paired intervals, "
         "command, commit, versions and machine. Bold: the 95 % interval of the paired difference to `bce`, "
-        "decided in the same way, leaves out zero; + where the method is ahead, − where it is behind. "
-        "Outputs with the prior shift, which `bce` has none of, are held against its plain ones.",
+        "decided in the same way, leaves out zero; + if the method is ahead, − if it is behind. `bce` has no "
+        "prior shift, so outputs with it are compared with the plain ones of `bce`.",
         "## The sets",
         "\n".join(_sets(found)),
-        "A class without test samples counts as F1 0, whatever the method.",
+        "A class without test samples has an F1 of 0 with every method.",
         "The asymmetric loss in these tables was trained with the gradient of its focusing weights. It was "
         "the only form then and was called `asl`; it is `asl:detach=false` now, and names and commands were "
         "changed to say so. The numbers are as measured. `asl` now leaves this gradient out, as its authors "
-        "do; `asl-detached` has what was measured with it.",
+        "do; `asl-detached` has the results of this form.",
         "## The paper's tables and figures",
-        "With the paper's numbers beside ours where it has them. Digits are not the paper's. `cifar` is the "
-        "record of a short training, 30 of the 200 epochs, in which `plm` at λ = 1 does harm: the length of "
-        "training decides there. Table 2, figures 4 and 8 and the discussion's precision are missing because "
-        "MSCOCO's images cannot be had here; `tests/paper/test_coco_recipe.py` runs their recipe on a small "
-        "set of drawn images in COCO's format.",
+        "The paper's numbers are beside ours if it has them; it does not use `digits`. `cifar` is the record "
+        "of a short training, 30 of the 200 epochs, in which `plm` at λ = 1 does harm; with all epochs it "
+        "helps (`cifar-200-epochs`). `cifar-float32` has its `bce` in float32 instead of bf16. Table 2, "
+        "figures 4 and 8 and the discussion's precision are missing: MSCOCO's images are not available here. "
+        "`tests/paper/test_coco_recipe.py` runs their recipe on a small set of drawn images in "
+        "COCO's format.",
         "\n".join(_links(of_the_paper=True)),
         "## Other comparisons",
         "Linear models, trees, boosting, networks and their ensemble with five folds (`learners`), "
-        "two sets that had no part in choosing the recommended form (`held-out`), what it changes that its "
-        "ratios first move halfway through training (`halfway`), long-tailed CIFAR with it "
+        "two sets that had no part in choosing the recommended form (`held-out`), that form with "
+        "ratios that move at once and from halfway on (`halfway`), long-tailed CIFAR with it "
         "(`cifar10-lt-prevalence`, `cifar100-lt-prevalence`) and with a network that is not the paper's "
         "(`cifar10-lt-cnn`, and with other λ `cifar10-lt-cnn-rates`), other numbers of bins (`bins`), the "
         "asymmetric loss as its authors train it (`asl-detached`), and all measures of MultiMNIST.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from published import PLAIN, TUNED
 
 from tailmask.comparison.comparison_result import Comparison
-from tailmask.comparison.outputs import Decision
+from tailmask.comparison.run_outputs import Decision
 from tailmask.methods import RECOMMENDED
 from tailmask.report.charts.style import GRID, MUTED, SERIES, TEXT, new_figure, styled
 

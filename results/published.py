@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tailmask.comparison.comparison_result import Comparison
-from tailmask.comparison.outputs import Decision
+from tailmask.comparison.run_outputs import Decision
 
 HERE = Path(__file__).parent
 PLAIN: Decision = "default"
