@@ -1,10 +1,10 @@
-"""Spread that intervals assume, as a share of the true spread over fresh draws of test digits.
+"""The spread that intervals assume, as a share of the true spread over new draws of test digits.
 
     python benchmarks/clusters.py [--draws 400] [--bootstraps 40]
 
-Two small networks are trained on MultiMNIST. Each draw takes 60 MNIST test digits of each class and pairs
-them to 5400 images as `digits` does. The standard deviation of F1 over all draws is the true one. On some
-draws the images are resampled, the digits within their class, and the digits across classes.
+Two small networks are trained on MultiMNIST. Each draw takes 60 MNIST test digits of each class and makes
+5400 images of pairs, as `digits` does. The standard deviation of F1 over all draws is the true spread. On
+some draws three bootstraps are compared: of images, of digits within their class, of digits across classes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMES = ("F1 of one", "F1 of the other", "difference", *(f"difference, {c}" for 
 
 
 def train(dataset: Dataset, *, power: float) -> nn.Module:
-    """A network with one hidden layer; positives weigh (negatives / positives) to a power."""
+    """A trained network with one hidden layer; positives have the weight (negatives / positives) ** power."""
     torch.manual_seed(0)
     network = nn.Sequential(nn.Flatten(), nn.Linear(32 * 32, 200), nn.ReLU(), nn.Linear(200, 10))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
@@ -51,7 +51,7 @@ def train(dataset: Dataset, *, power: float) -> nn.Module:
 
 
 def draws(networks: list[nn.Module], number: int, folder: Path) -> Iterator[tuple[Tensor, list[Evaluation]]]:
-    """The digits (N, 2) of the images of each draw, and both networks' outputs."""
+    """For each draw, the digits (N, 2) of its images and both networks' outputs."""
     pixels = torch.from_numpy(read_idx(folder / "t10k-images-idx3-ubyte.gz", num_dimensions=3).copy())
     labels = read_idx(folder / "t10k-labels-idx1-ubyte.gz", num_dimensions=1).astype(np.int64)
     for seed in range(number):
@@ -68,13 +68,13 @@ def draws(networks: list[nn.Module], number: int, folder: Path) -> Iterator[tupl
 
 
 def values(found: list[Tensor]) -> Tensor:
-    """F1 of each network, its difference, and the difference of each class, from F1 (…, C) of both."""
+    """From F1 (…, C) of both networks: each mean F1, their difference, and the difference of each class."""
     one, two = found
     return torch.cat([torch.stack([one.mean(-1), two.mean(-1), (two - one).mean(-1)], -1), two - one], dim=-1)
 
 
 def assumed(members: Tensor, found: list[Evaluation], *, how: str) -> Tensor:
-    """Standard deviation that the interval of each value has, (13,)."""
+    """The standard deviation that the interval of each value assumes, (13,)."""
     members, targets = numbered(members), found[0].labels
 
     def resampled(**options: Tensor) -> Tensor:

@@ -1,10 +1,10 @@
-"""Time of `PLMClassifier` beside scikit-learn's `MLPClassifier`, with the same layers, batches and epochs.
+"""Time of `PLMClassifier` and scikit-learn's `MLPClassifier` with the same layers, batches and epochs.
 
     TAILMASK_DATA=... python benchmarks/estimator.py [--rounds 7] [--epochs 10]
 
-Mulan's yeast and tmc2007-500 from `$TAILMASK_DATA/mulan`, as dense and as sparse rows, both estimators in
-float32. One thread, the two interleaved in one run, CPU time, best of the rounds. Absolute times are this
-machine's; the ratio is what counts, and must stay below 1.5.
+The data are Mulan's yeast and tmc2007-500 from `$TAILMASK_DATA/mulan`, as dense and as sparse rows. Both
+estimators use float32 and one thread, and take turns in one process. Times are CPU times, best of the rounds.
+Absolute times depend on the machine; only the ratio counts, and it must stay below 1.5.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def contestants(num_epochs: int) -> dict[str, Callable[[], Any]]:
 
 
 def best_times(X: Any, Y: np.ndarray, *, num_epochs: int, rounds: int) -> dict[str, float]:
-    """Seconds of the fastest fit of each; the first round, in which libraries are loaded, does not count."""
+    """Seconds of the fastest fit of each. The first round loads libraries and does not count."""
     times: dict[str, list[float]] = {name: [] for name in contestants(num_epochs)}
     for _ in range(rounds + 1):
         for name, make in contestants(num_epochs).items():

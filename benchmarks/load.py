@@ -2,8 +2,8 @@
 
     python benchmarks/load.py [compare] [rows] [classes]
 
-Each is a public command on files that are made for it, watched from outside: the resident memory of the
-command and of all processes that it starts, which must stay below 8 GB, and from run to run stay flat.
+Each measures a public command on generated files, from outside: the resident memory of the command and of all
+processes that it starts. It must stay below 8 GB, and must not grow from run to run.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from scipy import sparse
 GIGABYTE = 2**30
 LIMIT = 8 * GIGABYTE
 SECONDS_BETWEEN_LOOKS = 0.1
-FLAT = 1.1  # how far the last runs of a study may be above the first ones
+FLAT = 1.1  # the last runs of a study may need this many times the memory of the first ones
 
 
 def resident(root: int) -> int:
-    """Resident memory of a process and all below it, in bytes."""
+    """Resident memory of a process and all its descendants, in bytes."""
     parents, sizes = {}, {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
@@ -46,7 +46,7 @@ def resident(root: int) -> int:
 
 
 def watch(arguments: list[str], look: Callable[[int], None]) -> float:
-    """Run `tailmask …`, telling `look` its resident memory all the while; how many seconds it took."""
+    """Run `tailmask …` and return its seconds. Meanwhile `look` is called with its resident memory."""
     print("$", shlex.join(["tailmask", *arguments]), flush=True)
     began = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "tailmask", *arguments], stdout=subprocess.DEVNULL)
@@ -54,7 +54,7 @@ def watch(arguments: list[str], look: Callable[[int], None]) -> float:
         look(resident(process.pid))
         time.sleep(SECONDS_BETWEEN_LOOKS)
     if process.returncode:
-        raise SystemExit(f"it failed with {process.returncode}")
+        raise SystemExit(f"the command failed with exit code {process.returncode}")
     return time.perf_counter() - began
 
 
@@ -64,11 +64,11 @@ def peak(arguments: list[str]) -> None:
     seconds = watch(arguments, seen.append)
     print(f"  peak {max(seen) / GIGABYTE:.2f} GB, {seconds:.0f} s", flush=True)
     if max(seen) > LIMIT:
-        raise SystemExit("that is more than 8 GB")
+        raise SystemExit("the peak is above 8 GB")
 
 
 def csr_parts(name: str, matrix: sparse.csr_array) -> dict[str, NDArray[np.generic]]:
-    """A sparse matrix as .npz files hold it."""
+    """The arrays of a sparse matrix, named as in .npz files."""
     return {
         f"{name}_data": matrix.data,
         f"{name}_indices": matrix.indices,
@@ -78,7 +78,7 @@ def csr_parts(name: str, matrix: sparse.csr_array) -> dict[str, NDArray[np.gener
 
 
 def long_tailed(rows: int, columns: int, each: int) -> sparse.csr_array:
-    """A sparse matrix of ones, up to `each` in a row, the first columns by far the most frequent."""
+    """A sparse matrix of ones, up to `each` per row. The first columns are by far the most frequent."""
     generator = np.random.default_rng(0)
     places = (columns * generator.random(rows * each) ** 3).astype(np.int64)
     numbers = np.arange(rows).repeat(each)
@@ -89,21 +89,21 @@ def long_tailed(rows: int, columns: int, each: int) -> sparse.csr_array:
 
 
 def write_sparse(path: Path, *, rows: int, features: int, classes: int) -> None:
-    """Up to ten features and three labels a row, both sparse; what there is to learn does not matter here."""
+    """Write a file with up to ten features and three labels per row, both sparse; labels are random."""
     inputs = long_tailed(rows, features, 10).astype(np.float32)
     arrays: dict[str, Any] = csr_parts("X", inputs) | csr_parts("Y", long_tailed(rows, classes, 3))
     np.savez(path, **arrays)
 
 
 def measure_compare(folder: Path) -> None:
-    """Forty runs, two at a time: memory while the runs of each ten were made."""
+    """Measure forty runs, two at a time: the memory during each ten of them."""
     write_sparse(folder / "small.npz", rows=2000, features=100, classes=20)
     study = folder / "study"
     by_ten: dict[int, list[int]] = {}
 
     def look(size: int) -> None:
         done = len(list(study.glob("**/metrics.json")))
-        if 4 <= done < 40:  # the workers have made their first runs, and the analysis has not begun
+        if 4 <= done < 40:  # after the workers' first runs, and before the analysis
             by_ten.setdefault(done // 10, []).append(size)
 
     arguments = ["compare", str(folder / "small.npz"), "--methods", "bce", "plm", "--seeds", "20"]
@@ -112,17 +112,17 @@ def measure_compare(folder: Path) -> None:
     listed = ", ".join(f"{mean / 2**20:.0f}" for mean in means)
     print(f"  MB during runs 5-10, 11-20, 21-30 and 31-40: {listed}; {seconds:.0f} s", flush=True)
     if means[-1] > FLAT * means[1]:
-        raise SystemExit("that is not flat")
+        raise SystemExit("the memory grows from run to run")
 
 
 def measure_rows(folder: Path) -> None:
-    """A million rows of a hundred sparse features and a hundred sparse labels."""
+    """Measure a million rows with a hundred sparse features and a hundred sparse labels."""
     write_sparse(folder / "rows.npz", rows=10**6, features=100, classes=100)
     peak(_training(folder, "rows", batch_size=512))
 
 
 def measure_classes(folder: Path) -> None:
-    """Twenty thousand classes."""
+    """Measure twenty thousand classes."""
     write_sparse(folder / "classes.npz", rows=20_000, features=2000, classes=20_000)
     peak(_training(folder, "classes", batch_size=256))
 
@@ -139,7 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("measures", nargs="*", choices=[*MEASURES, []], help="what to measure; all of them")
+    parser.add_argument("measures", nargs="*", choices=[*MEASURES, []], help="what to measure; default: all")
     for name in parser.parse_args().measures or MEASURES:
         with tempfile.TemporaryDirectory() as folder:
             MEASURES[name](Path(folder))

@@ -1,13 +1,13 @@
-"""Time of PLM's forward, backward and statistics, as ratios to plain binary cross-entropy.
+"""Time of PLM's forward, backward and statistics, as multiples of plain binary cross-entropy.
 
     python benchmarks/loss.py [--seconds 2] [--no-compile] [--resnet]
 
-One thread, the contestants interleaved in one run, a few calls a turn, best of many. `port` is a PLM that
-keeps its histograms with `np.histogram`, class by class. Ratios are what counts, not the absolute times.
+All use one thread and take turns in one process, a few calls per turn; the best of many counts. `port` is a
+PLM that computes its histograms with `np.histogram`, class by class. Only the ratios count, not the times.
 
-The second line of each shape justifies the kernels: each beside the plain function that it stands for, as
-multiples of the cross-entropy as well. `floor` is the cross-entropy, the fast draw and the fast histogram
-(with its sigmoid) measured apart and added up.
+The second line of each shape shows why the kernels exist: each one next to the plain function that it
+replaces, also as multiples of the cross-entropy. `floor` is the sum of the cross-entropy, the fast draw and
+the fast histogram (with its sigmoid), measured separately.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor
 from tailmask import PartialLabelMasking, functional
 from tailmask.masking import kernels
 
-CALLS = 5  # of a contestant before the next one's turn
+CALLS = 5  # calls of a contestant per turn
 SHAPES = ((128, 10), (128, 80), (128, 1000), (256, 10000))
 Contestant = Callable[[Tensor, Tensor], Tensor]
 
@@ -46,7 +46,7 @@ def asymmetric(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 class NumpyPort:
-    """PLM the obvious way: a drawn mask, and np.histogram for every class and label."""
+    """PLM in the obvious way: a drawn mask, and np.histogram for every class and label."""
 
     def __init__(self, keep: Tensor) -> None:
         self.keep = keep
@@ -96,7 +96,7 @@ def best_times(
 
 
 def plain_masked(logits: Tensor, targets: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
-    """The result of `kernels.masked_cross_entropy`, from the plain functions."""
+    """The result of `kernels.masked_cross_entropy`, computed with the plain functions."""
     counts += functional.histogram(logits.detach().sigmoid(), targets)
     mask = functional.draw(functional.label_keep(keep, targets))
     return F.binary_cross_entropy_with_logits(logits, targets, weight=mask)
@@ -148,8 +148,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    # A freed large block raises the C library's threshold for handing memory back, as any model's activations
-    # do; without it, page faults drown what is to be measured.
+    # Freeing a large block makes the C library keep freed memory, as the activations of any model do.
+    # Without it, the time of page faults hides the time to measure.
     torch.zeros(7 * 2**20)
     for batch, classes in SHAPES:
         logits = torch.randn(batch, classes, requires_grad=True)

@@ -1,11 +1,11 @@
-"""Partial Label Masking in logistic regression and in LightGBM, beside the same learners without it.
+"""Logistic regression and LightGBM, with and without Partial Label Masking.
 
     TAILMASK_DATA=... python benchmarks/plm_learners.py [--sets yeast emotions] [--seeds 1] [--test] [--json]
 
-Mulan's sets from `$TAILMASK_DATA/mulan`. The rows of training and validation are cut into five folds, and
-all outputs are out of fold: macro-F1 at 0.5 of the outputs as they were trained, macro-F1 with thresholds
-that were fitted on the other folds, and mAP. `--test` adds the same for the test rows, with the mean of the
-fold models and thresholds from all out-of-fold outputs. Means over the seeds, in %.
+The data are Mulan's sets from `$TAILMASK_DATA/mulan`. The rows of training and validation are cut into five
+folds. All outputs are out-of-fold. The metrics are macro-F1 at 0.5 of the outputs as trained, macro-F1 with
+thresholds from the other folds, and mAP. `--test` adds the same metrics for the test rows, with the mean of
+the fold models and thresholds from all out-of-fold outputs. All numbers are means over the seeds, in %.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from torch import Tensor
 from tailmask.data import load
 from tailmask.data.dataset import Split
 from tailmask.data.rows import Rows
-from tailmask.learners.base import Learner
 from tailmask.learners.cross_fitting import CrossFitted, crossfit
-from tailmask.learners.decisions import decide
 from tailmask.learners.folds import make_folds
-from tailmask.learners.matrix.matrix_learners import BoostLearner, LinearLearner
+from tailmask.learners.matrix.boosters import BoostLearner
+from tailmask.learners.matrix.linear import LinearLearner
+from tailmask.learners.out_of_fold_decisions import decide
+from tailmask.learners.protocol import Learner
 from tailmask.masking.ratio_track import Masking
 from tailmask.metrics.classwise import confusion
 
@@ -46,7 +47,7 @@ ARMS: dict[str, Learner] = {
 
 
 def read(name: str) -> tuple[Rows, Rows]:
-    """The rows to fit on, and the test rows."""
+    """The training rows and the test rows."""
     data = load(Path(os.environ["TAILMASK_DATA"]) / "mulan" / name / f"{name}-train.arff")
     assert data.validation is not None
     parts = [_rows(split) for split in (data.train, data.validation)]
@@ -61,7 +62,7 @@ def _rows(split: Split) -> Rows:
 
 
 def score(learner: Learner, rows: Rows, test: Rows | None, *, seed: int) -> dict[str, float]:
-    """The measures of one learner."""
+    """The metrics of one learner."""
     folds = make_folds(rows, 5, seed=seed)
     with tempfile.TemporaryDirectory() as workdir:
         result = crossfit(learner, rows, folds, seed=seed, workdir=Path(workdir))
@@ -85,13 +86,13 @@ def score(learner: Learner, rows: Rows, test: Rows | None, *, seed: int) -> dict
 
 
 def _shifts(result: CrossFitted) -> Tensor:
-    """What each fold's model adds to its outputs to give them the data's own prevalence: (folds, C)."""
+    """The shift of each fold model's outputs to the prevalence of the data, (folds, C)."""
     found = [part.prior_shift for part in result.fitted.parts]  # type: ignore[attr-defined]
     return torch.from_numpy(np.stack([np.zeros(result.logits.shape[1]) if s is None else s for s in found]))
 
 
 def macro_f1(predicted: Tensor, rows: Rows) -> float:
-    """In %."""
+    """Macro-F1 in %."""
     return 100 * float(confusion(predicted, torch.from_numpy(rows.labelled)).f1.mean())
 
 

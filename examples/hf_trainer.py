@@ -2,8 +2,8 @@
 
     python examples/hf_trainer.py [train.tsv]
 
-The file is in GoEmotions' format, a text, its labels' numbers and an id, with tabs between. Without one,
-texts are made up. BERT is tiny, its weights random. PLM is in the form that we recommend.
+The file is in GoEmotions' format: a text, the numbers of its labels and an id, separated by tabs. Without a
+file, texts are made up. BERT is tiny and has random weights. PLM has the form that we recommend.
 """
 
 import sys
@@ -20,7 +20,7 @@ from tailmask.metrics import evaluate
 
 if sys.argv[1:]:
     lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
-else:  # five moods, from frequent to rare, each with a word that is heard without the mood, too
+else:  # five moods, from frequent to rare; each has a word that also occurs without the mood
     draw = np.random.default_rng(0)
     moods = draw.random((1200, 5)) < [0.5, 0.3, 0.15, 0.08, 0.05]
     heard = draw.random((1200, 5)) < np.where(moods, 0.9, 0.08)

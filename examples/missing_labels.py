@@ -1,4 +1,4 @@
-"""Labels that nobody has checked are unknown, not absent: mark them with -1, and they count nowhere.
+"""A label that nobody has checked is unknown, not absent: mark it with -1, and PLM ignores it.
 
     python examples/missing_labels.py
 
@@ -21,11 +21,11 @@ lost = torch.rand(targets.shape) < torch.where(targets == 1, 1 / 2, 1 / 3)
 
 
 def train(targets: Tensor) -> dict[str, float]:
-    """Measures on the test set, after training on the targets."""
+    """Metrics on the test set after training on the targets."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(144, 256), nn.ReLU(), nn.Linear(256, 10))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    # The paper's update, which needs no held-out data. What we recommend does: see plain_loop.py.
+    # The paper's update needs no held-out data. The form that we recommend does: see plain_loop.py.
     criterion = PartialLabelMasking.from_targets(targets, rate=0.03)  # ratios of the known labels
     for _ in range(20):
         for index in torch.randperm(len(inputs)).split(64):

@@ -1,9 +1,9 @@
-"""Partial Label Masking in a training loop of your own, next to what thresholds alone would have done.
+"""Partial Label Masking in your own training loop, compared with tuned thresholds alone.
 
     python examples/plain_loop.py
 
-Trains the same network twice on images of two digits, of which zeros are frequent and nines are rare.
-PLM is in the form that we recommend: held-out data move the ratios. They serve to tune thresholds as well.
+Trains the same network twice on images of two digits: zeros are frequent, nines are rare.
+PLM has the form that we recommend: held-out data move the ratios. They also tune the thresholds.
 """
 
 import torch
@@ -41,7 +41,7 @@ def train(criterion: nn.Module) -> list[Tensor]:
             held_out, test = model(held_out_inputs), model(test_inputs)
         if isinstance(criterion, PartialLabelMasking):
             criterion.update(held_out, held_out_targets)
-            criterion.step()  # once an epoch, like a scheduler: moves each class's ratio
+            criterion.step()  # once per epoch, like a scheduler: moves each class's ratio
     tuned = fit_thresholds(held_out.sigmoid(), held_out_targets)
     return [evaluate(test, test_targets, thresholds=cuts).per_class["f1"] for cuts in (0.5, tuned)]
 

@@ -2,8 +2,8 @@
 
     python examples/sklearn_grid_search.py
 
-PLM is in the form that we recommend: a tenth of the rows is held out and moves the ratios. It also tunes
-thresholds, which are what PLM has to beat: differences of a point or less are chance here.
+PLM has the form that we recommend: a tenth of the rows is held out and moves the ratios. The same rows tune
+thresholds, and PLM has to beat those. Differences of a point or less are chance here.
 """
 
 import torch
@@ -25,7 +25,7 @@ options = {"max_epochs": 20, "learning_rate": 3e-3, "hidden_layer_sizes": (256,)
 search = GridSearchCV(
     make_pipeline(StandardScaler(), PLMClassifier(adapt="prevalence", **options)),
     {
-        "plmclassifier__rate": [0.0, None],  # 0 is a plain perceptron, None fits the number of epochs
+        "plmclassifier__rate": [0.0, None],  # 0: plain perceptron; None: chosen for the number of epochs
         "plmclassifier__thresholds": [0.5, "tuned"],
     },
     scoring="f1_macro",

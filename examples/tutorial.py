@@ -1,6 +1,6 @@
-"""From raw digits to a report, then a table of your own: python examples/tutorial.py [--epochs 2] [--out DIR]
+"""From raw digits to a report, then your own table: python examples/tutorial.py [--epochs 2] [--out DIR]
 
-Needs MNIST: it is downloaded, or read from the folder that TAILMASK_DATA names.
+Needs MNIST: it is downloaded, or read from the folder in TAILMASK_DATA.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> None:
     show(compare("multimnist", ["bce", "plm"], seeds=1, epochs=options.epochs, out=folder))
 
     write_table(options.out / "mine.csv")
-    print("3. a table of your own: all columns called tag_… are labels, the others are inputs")
+    print("3. your own table: all columns called tag_… are labels, the others are inputs")
     table, tags = f"{options.out}/mine.csv", DataOptions(labels="tag_*")
     show(compare(table, seeds=2, epochs=20, options=tags, out=options.out / "mine"))
 

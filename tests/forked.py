@@ -55,7 +55,7 @@ def run_process(target: Callable[..., None], *arguments: object, seconds: float 
 def run_ranks(script: Path, log_folder: Path, *arguments: object) -> None:
     """Run a script in two new interpreters that find each other by the variables that torchrun sets.
 
-    Forked processes sometimes wait for each other in vain, so ranks are not forked. Another process may take
+    Forked processes sometimes wait for each other forever, so ranks are not forked. Another process may take
     the port in between, so there is a second try.
     """
     logs = [log_folder / f"rank{rank}.log" for rank in range(2)]

@@ -14,7 +14,8 @@ import pytest
 import tailmask
 from tailmask.methods import cards, find_words
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("**/*.md"))
 
 
@@ -63,6 +64,25 @@ def test_other_blocks_are_not_code():
             )
 
 
+# Files that the reader of a page makes. A new file of CONTRIBUTING's examples has a neighbour of any name.
+MADE_BY_READERS = {"comparison.md", "mine.py", "mine.toml", "commands.txt", "table1.txt", "names.txt"}
+ANY_NAME = re.compile("NAME|ITEM|hinge(_loss)?|centroids")
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name
+)
+def test_files_that_a_page_names_exist(page):
+    """A file without a folder, or with the last ones of its folders, may be anywhere in the repository."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    named = set(re.findall(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|md|toml|txt))`", text)) - MADE_BY_READERS
+    linked = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link]
+    folders = ("src", "tests", "docs", "benchmarks", "examples", "results")
+    there = [*ROOT.glob("*.*"), *(path for folder in folders for path in (ROOT / folder).rglob("*.*"))]
+    missing = [name for name in named if not any(path.match(ANY_NAME.sub("*", name)) for path in there)]
+    assert missing + [link for link in linked if not (page.parent / link).exists()] == []
+
+
 @pytest.mark.parametrize("name", ["methods.md", "choosing-a-method.md"])
 def test_cards_are_those_of_the_registry(name):
     text = (DOCS / name).read_text(encoding="utf-8")
@@ -90,3 +110,18 @@ def test_a_new_word_gets_a_section_of_its_own():
     page = cards.filled("# Method cards\n", add_missing=True)
     assert re.findall(r"^## (.+)$", page, flags=re.MULTILINE) == list(find_words())
     assert cards.filled(page, add_missing=True) == page
+
+
+@pytest.mark.parametrize("way", ["compare", "fit"])
+def test_each_call_of_a_way_is_a_name_of_the_package(way):
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    listed = text.partition(f"## The way of `{way}`")[2].partition("```text\n")[2].partition("```")[0]
+    calls = re.findall(r"^ *\d+ +(.+?)(?:  |$)", listed, flags=re.MULTILINE)
+    names = {
+        re.sub(r"\(.*\)", "", name).split(".")[-1] for call in calls for name in re.split(" → |, ", call)
+    }
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    assert 10 < len(calls) <= 25
+    assert [
+        name for name in names if not re.search(rf"^ *(?:def|class) {name}\b", source, re.MULTILINE)
+    ] == []

@@ -145,7 +145,7 @@ class TestGaps:
         np.testing.assert_allclose(gap, reference.prevalence_gap(counts, shrinkage), rtol=1e-4, atol=1e-5)
 
     def test_prevalence_gap_rests_where_shares_agree(self):
-        # Ten positives and ten predictions, of which only half are right: the shares agree.
+        # Ten positives and ten predictions; only half of them are right. The shares agree.
         counts = torch.tensor([[[85, 5]], [[5, 5]]])
         assert functional.prevalence_gap(counts).item() == 0
 

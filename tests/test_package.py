@@ -143,4 +143,4 @@ def test_unknown_names_are_attribute_errors():
 
 def test_public_names_are_listed():
     assert "PartialLabelMasking" in dir(tailmask)
-    assert tailmask.PartialLabelMasking.__module__ == "tailmask.masking.loss"
+    assert tailmask.PartialLabelMasking.__module__ == "tailmask.masking.partial_label_masking"

@@ -1,7 +1,7 @@
 """tailmask: train classifiers on imbalanced data, multi-label data above all.
 
-`PartialLabelMasking` is a loss that masks single labels, so that each class is trained at its own ratio of
-positives to negatives, and adapts that ratio once an epoch. Around it stand the losses, samplers and metrics
+`PartialLabelMasking` is a loss that masks single labels. Each class is trained at its own ratio of positives
+to negatives, and this ratio is adapted once per epoch. The package also has the losses, samplers and metrics
 that it is compared with, and a command line that compares them on your own data.
 
 Names are resolved when they are first used: `import tailmask` by itself does not import torch.

@@ -167,12 +167,12 @@ def own_code(folder):
     [
         (broken_weights, "cannot be read as a model"),
         (broken_config, "cannot be read as a model"),
-        (other_config, "not those of its config.json: .* is missing and 15 more"),
+        (other_config, "config.json: .* is missing, and 15 more"),
         (no_config, "has no config.json"),
         (no_weights, "has no model.safetensors"),
-        (pickled_weights, "only as pytorch_model.bin, which is not read because pickles"),
+        (pickled_weights, "pytorch_model.bin, and pickles are not read"),
         (no_processor, r"cannot be read as an image processor \(preprocessor_config.json\)"),
-        (own_code, "needs code of its own, which is not run"),
+        (own_code, "needs its own code, which is not run"),
     ],
 )
 def test_a_damaged_folder_gets_one_sentence(damage, sentence, tmp_path):

@@ -69,8 +69,9 @@ def test_the_whole_network_is_exported_to_onnx(name, tmp_path, model_folder):
     assert main(["export", "run", "--format", "onnx", "-o", "model.onnx"]) == 0
 
 
-def test_images_come_in_the_size_and_with_the_moments_of_the_processor(model_folder):
-    options = DataOptions(labels="a,b", backbone=f"hf:{model_folder('vit')}", finetune=True)
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_come_in_the_size_and_with_the_moments_of_the_processor(name, model_folder):
+    options = DataOptions(labels="a,b", backbone=f"hf:{model_folder(name)}", finetune=True)
     dataset = load("photos.csv", options)
     assert dataset.shape == (3, 32, 32)
     assert dataset.encoder.mean == (0.4, 0.5, 0.6)
@@ -82,7 +83,7 @@ def test_training_starts_from_the_models_features(model_folder, tmp_path):
 
     from tailmask.backbones.backbone import BackboneChoice, open_backbone
 
-    folder = model_folder("resnet")
+    folder = model_folder("swin")
     image = Image.fromarray(np.random.default_rng(0).integers(256, size=(32, 32, 3), dtype=np.uint8))
     image.save("square.png")
     options = DataOptions(labels="a,b", backbone=f"hf:{folder}", finetune=True)
@@ -172,18 +173,32 @@ def test_own_networks_on_own_images_get_the_recipe_that_does_not_ruin_them(tmp_p
     assert isinstance(parts.network, nn.Sequential)
 
 
+def test_modules_of_ones_own_network_stay_in_evaluation_mode(tmp_path, monkeypatch):
+    (tmp_path / "own_norm.py").write_text(
+        "from torch import nn\n"
+        "def build(shape, num_classes):\n"
+        "    layers = [nn.BatchNorm2d(3).eval(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.BatchNorm1d(3)]\n"
+        "    return nn.Sequential(*layers, nn.Linear(3, num_classes))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    train = ["train", "photos.csv", "--labels", "a,b", "--image-size", "16", "--epochs", "2"]
+    train += ["--model", "own_norm:build", "--set", "model.fixed_norm=false"]
+    assert main([*train, "-o", "run"]) == 0
+    state = Predictor.load("run", model="own_norm:build").classifier.network.state_dict()
+    assert state["0.num_batches_tracked"] == 0
+    assert state["3.num_batches_tracked"] > 0
+
+
 def test_mistakes_get_one_sentence(model_folder, capsys):
     vit = model_folder("vit")
-    pl.DataFrame({"text": ["the cat"] * 20, "tag": [0, 1] * 10}).write_csv("texts.csv")
     for arguments, sentence in [
         (command(vit, "--image-size", "48", "-o", "run"), "cannot take inputs of shape (3, 48, 48)"),
-        (command(model_folder("bert"), "-o", "run"), "cannot be read as an image processor"),
+        (command(model_folder("bert"), "-o", "run"), "choose a model for images"),
+        (command(vit, "-o", "run", "--flips"), "leave out --flips"),
         (command(vit, "-o", "run", "--pooling", "pooler"), None),
-        (
-            ["train", "texts.csv", "--labels", "tag", "--model", f"hf:{model_folder('bert')}", "--finetune"],
-            "--finetune is for images",
-        ),
         (["train", "photos.csv", "--labels", "a,b", "--recipe", "finetune", "-o", "x"], "--finetune"),
+        (["train", "photos.csv", "--labels", "a,b", "--finetune", "-o", "x"], "--model hf:NAME_OR_FOLDER"),
+        (["train", "photos.csv", "--labels", "a,b", "--finetune", "--encoder", "a:b", "-o", "x"], "--model"),
     ]:
         code = main(arguments)
         assert code == (0 if sentence is None else 2)

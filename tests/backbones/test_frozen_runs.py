@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import csv
+import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
 from PIL import Image
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from data.drawn_images import CLASSES, draw
 
 pytest.importorskip("transformers")
 
+from backbones.tiny_models import save_model
 from tailmask._util.messages import UserError
 from tailmask.backbones.backbone import BackboneChoice, open_backbone
 from tailmask.cli import main
 from tailmask.data import DataOptions, load
 from tailmask.data.row_formats import format_from_json
 from tailmask.inference import Predictor
+from tailmask.learners.matrix.forest import ForestLearner
+from tailmask.learners.matrix.linear import LinearLearner
+from tailmask.learners.matrix.row_encoders import fit_encoder
+from tailmask.runs.reader import Run
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "ran", "far", "red", "blue", "green"]
 
@@ -114,14 +122,50 @@ def test_inputs_are_standardised_features_and_raw_rows_are_features(tmp_path, mo
     np.testing.assert_allclose(stored.rows(texts[:3]).features, known[:3], atol=1e-5)
 
 
-def test_learners_take_the_features(tmp_path, model_folder):
-    from tailmask.learners.base import NEVER, silent
-    from tailmask.learners.matrix.matrix_learners import LinearLearner
+def test_linear_learns_from_features_and_words(tmp_path, model_folder):
+    texts = write_texts(tmp_path)
+    rows = load("tickets.csv", texts_options(model_folder("bert"))).raw.development
+    assert set(rows.texts) < set(texts)
+    matrix = LinearLearner(C=1.0).fit(rows, seed=0).encoder.encode(rows).toarray()
+    dense = rows.features - rows.features.mean(axis=0)
+    dense /= rows.features.std(axis=0)
+    assert np.square(matrix[:, :16]).sum(axis=1).mean() == pytest.approx(0.25, rel=1e-3)
+    matrix[:, :16] *= np.sqrt(16) / 0.5
+    np.testing.assert_allclose(matrix[:, :16], dense, atol=1e-4)
+    own = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True, token_pattern=r"(?u)\w+|[^\w\s]")
+    np.testing.assert_allclose(matrix[:, 16:], own.fit_transform(rows.texts).toarray(), atol=1e-5)
 
+
+def test_terms_come_from_the_rows_of_a_fit_alone(tmp_path, model_folder):
+    write_texts(tmp_path)
+    rows = load("tickets.csv", texts_options(model_folder("bert"), text_terms=5)).raw.development
+    few = fit_encoder(rows.take(np.arange(8)), "scaled", words=True)
+    own = {text for text in rows.texts[:8] for text in text.split()}
+    assert few.width == 16 + 5
+    assert {word for term in few.words.terms for word in term.split()} <= own
+
+
+def test_other_learners_take_the_features_alone(tmp_path, model_folder):
     write_texts(tmp_path)
     raw = load("tickets.csv", texts_options(model_folder("bert"))).raw
-    fitted = LinearLearner().fit(raw.development, seed=0, workdir=tmp_path, deadline=NEVER, progress=silent)
+    fitted = ForestLearner(trees=3).fit(raw.development, seed=0)
+    assert fitted.encoder.width == 16
     assert fitted.logits(raw.test).shape == (len(raw.test), 2)
+
+
+def test_a_linear_model_of_words_refuses_features_without_texts(tmp_path, model_folder):
+    write_texts(tmp_path)
+    rows = load("tickets.csv", texts_options(model_folder("bert"))).raw.development
+    fitted = LinearLearner(C=1.0).fit(rows, seed=0)
+    with pytest.raises(UserError, match="pass the texts"):
+        fitted.logits(rows.format.rows(rows.features))
+
+
+def test_texts_without_a_term_that_occurs_twice_leave_the_features(tmp_path, model_folder):
+    write_texts(tmp_path)
+    rows = load("tickets.csv", texts_options(model_folder("bert"))).raw.development
+    rows = replace(rows, texts=np.array([f"w{i}" for i in range(len(rows))], dtype=object))
+    assert LinearLearner(C=1.0).fit(rows, seed=0).encoder.width == 16
 
 
 def test_features_are_computed_once_for_all_methods_and_splits(tmp_path, model_folder, monkeypatch):
@@ -224,8 +268,6 @@ def test_a_wrong_encoder_gets_one_sentence(encoder, sentence, own, capsys):
 
 
 def test_a_moved_model_is_found_by_its_new_place(tmp_path, capsys):
-    from backbones.tiny_models import save_model
-
     write_texts(tmp_path)
     save_model("bert", tmp_path / "old")
     command = ["tickets.csv", "--labels", "tag_*", "--text", "text", "--model", "hf:old"]
@@ -237,7 +279,7 @@ def test_a_moved_model_is_found_by_its_new_place(tmp_path, capsys):
     save_model("roberta", tmp_path / "other")
     capsys.readouterr()
     assert run("predict", "run", "tickets.csv", "-o", "out2.csv", "--model", "hf:other") == 2
-    assert "is not what the model was trained with" in capsys.readouterr().err
+    assert "has changed since training" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -315,13 +357,45 @@ def test_onnx_holds_the_backbone_for_images(name, tmp_path, model_folder, capsys
     np.testing.assert_allclose(found, table.select(CLASSES).to_numpy(), atol=1e-4)
 
 
-def test_onnx_of_texts_is_the_head_and_says_so(tmp_path, model_folder, capsys):
+@pytest.mark.parametrize("name", ["bert", "roberta", "modernbert"])
+def test_onnx_holds_the_backbone_for_texts(name, tmp_path, model_folder, capsys):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    from transformers import AutoTokenizer
+
+    texts, folder = write_texts(tmp_path), model_folder(name)
+    command = ["tickets.csv", "--labels", "tag_*", "--text", "text", "--model", f"hf:{folder}"]
+    assert run("train", *command, "--epochs", 1, "--folds", 1, "-o", "run") == 0
+    assert run("export", "run", "--format", "onnx", "-o", "model.onnx") == 0
+    assert "its inputs are the input_ids and attention_mask" in capsys.readouterr().out
+    assert run("predict", "run", "tickets.csv", "-o", "out.csv") == 0
+    encoded = dict(AutoTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="np"))
+    session = onnxruntime.InferenceSession("model.onnx")
+    inputs = {each.name: encoded[each.name] for each in session.get_inputs()}
+    found = session.run(["probabilities"], inputs)[0]
+    expected = pl.read_csv("out.csv").select("tag_cat", "tag_red").to_numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_onnx_takes_features_if_the_tokenizer_gives_more_than_tokens(tmp_path, capsys):
     pytest.importorskip("onnxruntime")
+    folder = save_model("bert", tmp_path / "model")
     write_texts(tmp_path)
-    command = ["tickets.csv", "--labels", "tag_*", "--text", "text", "--model", f"hf:{model_folder('bert')}"]
+    words = json.loads((folder / "tokenizer.json").read_text())
+    for part in words["post_processor"]["single"]:
+        next(iter(part.values()))["type_id"] = 1
+    (folder / "tokenizer.json").write_text(json.dumps(words))
+    command = ["tickets.csv", "--labels", "tag_*", "--text", "text", "--model", f"hf:{folder}"]
     assert run("train", *command, "--epochs", 1, "--folds", 1, "-o", "run") == 0
     assert run("export", "run", "--format", "onnx", "-o", "model.onnx") == 0
     assert "its inputs are features of hf:" in capsys.readouterr().out
+
+
+def test_onnx_of_an_encoder_of_ones_own_is_the_head_and_says_so(own, tmp_path, capsys):
+    pytest.importorskip("onnxruntime")
+    encoder = ["--encoder", "own_words:model"]
+    assert run("train", *own, *encoder, "--epochs", 1, "--folds", 1, "-o", "run") == 0
+    assert run("export", "run", "--format", "onnx", "-o", "model.onnx") == 0
+    assert "its inputs are features of own_words:model" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("method", ["linear", "bce"])
@@ -335,6 +409,9 @@ def test_cross_fitted_runs_predict_from_texts(method, tmp_path, model_folder, ca
     table = pl.read_csv("out.csv")
     assert table["id"].to_list() == [f"r{i}" for i in range(40)]
     assert run("predict", "run", "tickets.csv", "-o", "again.csv", "--model", bert) == 0
+    stored = Run("run").predictions()
+    test = table[(stored["test_rows"] - 1).tolist()].select("tag_cat", "tag_red").to_numpy()
+    np.testing.assert_allclose(test, 1 / (1 + np.exp(-stored["test_logits"])), atol=1e-4)
 
 
 def test_groups_reach_the_raw_rows(tmp_path, model_folder):

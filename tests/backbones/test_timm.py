@@ -1,4 +1,4 @@
-"""Models of timm, by a stand-in for the package: the one that is published needs torchvision."""
+"""Models of timm, with a stand-in for the package: the published package needs torchvision."""
 
 from __future__ import annotations
 

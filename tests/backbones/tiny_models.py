@@ -27,6 +27,8 @@ from transformers import (
     SiglipModel,
     SwinConfig,
     SwinModel,
+    T5Config,
+    T5Model,
     ViTConfig,
     ViTModel,
 )
@@ -73,6 +75,9 @@ def _network(name: str) -> transformers.PreTrainedModel:
         case "modernbert":
             own = {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
             return ModernBertModel(ModernBertConfig(**_TEXT, **own))
+        case "t5":
+            t5 = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
+            return T5Model(T5Config(vocab_size=len(WORDS), pad_token_id=0, **t5))
     return DebertaV2Model(DebertaV2Config(**_TEXT))
 
 
@@ -85,14 +90,26 @@ def save_model(name: str, folder: Path) -> Path:
             parameter.add_(0.1 * torch.randn_like(parameter))
     network.save_pretrained(folder)
     if name in IMAGES:
-        # Sizes that no image has, and other moments than the usual ones.
-        processor = transformers.ViTImageProcessorPil(
-            size={"height": 32, "width": 32}, image_mean=[0.4, 0.5, 0.6], image_std=[0.2, 0.3, 0.25]
-        )
-        processor.save_pretrained(folder)
+        processor(name).save_pretrained(folder)
     else:
         tokenizer().save_pretrained(folder)
     return folder
+
+
+def processor(name: str) -> transformers.BaseImageProcessor:
+    """The processor of the model's family, for 32 pixels, with other moments than the usual ones."""
+    moments = {"image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.3, 0.25]}
+    square = {"height": 32, "width": 32}
+    match name:
+        case "dinov2":
+            size = {"size": {"shortest_edge": 36}, "crop_size": square}
+            return transformers.BitImageProcessorPil(**size, **moments)
+        case "convnext" | "resnet":
+            size = {"size": {"shortest_edge": 32}, "crop_pct": 0.875}
+            return transformers.ConvNextImageProcessorPil(**size, **moments)
+        case "siglip":
+            return transformers.SiglipImageProcessorPil(size=square, **moments)
+    return transformers.ViTImageProcessorPil(size=square, **moments)
 
 
 def tokenizer(**options: str) -> PreTrainedTokenizerFast:

@@ -28,7 +28,7 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
     assert re.findall(r"^(\d)/6 (\w+), seed (\d): validation F1", err, flags=re.MULTILINE)
     assert out.splitlines()[-2:] == [
         "report in tailmask-compare-digits/report.html",
-        "next: tailmask predict tailmask-compare-digits new.csv",
+        "next: tailmask predict tailmask-compare-digits new-images",
     ]
     assert "\x1b" not in out
     content = json.loads((folder / "comparison.json").read_text())
@@ -88,7 +88,7 @@ def test_compare_on_the_embedded_digits(tmp_path, capsys, monkeypatch):
         (["--decide", "precision=2"], "precision takes a number above 0 and up to 1"),
         (
             ["--tune", "rate", "--list"],
-            "--tune needs finished runs, and --list makes none",
+            "--tune needs finished runs, but --list only prints",
         ),
         (["--tune", "rate", "--methods", "bce"], "needs a method with plm"),
         (["--epochs", "0"], "epochs must be 1 or more"),

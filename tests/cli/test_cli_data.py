@@ -142,7 +142,7 @@ def test_pictures_name_as_many_classes_as_can_be_read(tmp_path: Path, num_classe
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
-    [("", "cannot be read as a table"), ("x,tag_a\n1,7\n2,0\n", "has 7 for class 'tag_a' in row 1")],
+    [("", "is empty"), ("x,tag_a\n1,7\n2,0\n", "has 7 for class 'tag_a' in row 1")],
 )
 def test_bad_files_end_with_2(tmp_path: Path, content: str, sentence: str, capsys) -> None:
     (tmp_path / "a.csv").write_text(content)

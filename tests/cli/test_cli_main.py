@@ -46,9 +46,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"tailmask {__version__}\n"
 
 
-# The help of compare and train lists the words of the registry, which are declared beside torch's modules;
-# that of reproduce has the recipes' precisions.
-@pytest.mark.parametrize("command", [[], ["data"], ["report"], ["predict"], ["export"]], ids=" ".join)
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=" ".join)
 def test_help_is_fast_and_imports_no_torch(command: list[str]) -> None:
     heavy = "{'torch', 'polars', 'numpy', 'sklearn', 'matplotlib'}"
     code = (

@@ -158,7 +158,7 @@ def test_rules_need_validation_outputs(run, new, tmp_path, capsys):
 
 
 def study(folder: Path, run: Path, decision: str | None) -> Path:
-    """A study of two methods, of which it chose the second."""
+    """A study of two methods that chose the second one."""
     for name in ("bce_seed=0", "plm_seed=0", "plm_seed=1"):
         shutil.copytree(run, folder / "runs" / name)
         path = folder / "runs" / name / "run.json"
@@ -201,7 +201,7 @@ def test_a_study_predicts_with_what_it_chose(run, new, tmp_path, capsys, monkeyp
 def test_a_study_that_chose_nothing_asks_for_a_run(run, new, tmp_path, capsys):
     folder = study(tmp_path / "study", run, None)
     out = tmp_path / "out.csv"
-    assert "has chosen no run" in refused(capsys, folder, new, "-o", out)
+    assert "no chosen run" in refused(capsys, folder, new, "-o", out)
     assert "has no run 'asl'" in refused(capsys, folder, new, "-o", out, "--run", "asl")
     assert main(["predict", str(folder), str(new), "-o", str(out), "--run", "plm_seed=0"]) == 0
     capsys.readouterr()

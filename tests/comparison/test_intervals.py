@@ -166,7 +166,7 @@ def test_coverage_of_a_rare_class(num_seeds: int) -> None:
 
 
 def rare_case(*, right: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Interval of F1 over all and over the rare class, of which the methods get so many of 10 right."""
+    """Interval of F1 over all classes and over the rare class; the methods get this many of its 10 right."""
     targets = torch.zeros(150, 3, dtype=torch.int8)
     targets[:60, 0] = targets[50:80, 1] = targets[90:100, 2] = 1
     resampler = Resampler(150, 3, num_resamples=400, seed=0)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from resampled_summaries import resampled_summaries
 from tailmask.comparison import resampling
-from tailmask.comparison.influence import average_precision_influence
 from tailmask.comparison.resampling import Resampler
+from tailmask.comparison.sample_influence import average_precision_influence
 from tailmask.metrics import Evaluation, average_precision
 
 

@@ -142,6 +142,16 @@ def test_a_win_in_ranking_alone_is_said_as_such() -> None:
     assert "helped" not in result.text
 
 
+def test_a_difference_that_is_shown_as_zero_is_no_finding() -> None:
+    tiny = (0.03, 0.01, 0.04)
+    comparison = constructed({"plm": {"f1": tiny, "ap": tiny}}, {"plm": {"f1": tiny}})
+    result = verdict(comparison)
+    assert result.outcome == "unclear"
+    assert "no clear difference" in result.sentences[0]
+    assert "ranks" not in result.text
+    assert "Masking made no clear difference" in result.text
+
+
 def test_another_method_wins() -> None:
     """Names that the grammar does not know yet are methods like any other."""
     plain = {"ensemble": {"f1": (1, 0, 2)}, "plm": {"f1": (1, 0, 2)}}

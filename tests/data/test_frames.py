@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 
 from tailmask._util.messages import UserError
 from tailmask.data import DataOptions, Dataset, load
+from tailmask.learners.matrix.row_encoders import fit_encoder
 
 
 def frame(rows: int = 60) -> pl.DataFrame:
@@ -55,6 +57,43 @@ def test_the_source_tells_frames_apart() -> None:
     assert first == same
     assert first != other
     assert first != load(frame(), DataOptions(encoding="standard-1"), labels=["tag_a"]).source
+
+
+MIXED = [1, 2, True, "A", None] * 6
+ALIKE = {
+    "whole numbers": ([1, 2, 2, 1, None], [1, 2, 2, 1, None]),
+    "floats": ([1.0, 2.0, 2.0, 1.0, None], [1, 2, 2, 1, None]),
+    "booleans": ([True, None, True, True, None], [True, None, True, True, None]),
+}
+
+
+@pytest.mark.parametrize(("cells", "meant"), ALIKE.values(), ids=ALIKE)
+@pytest.mark.parametrize("source", ["pandas", "objects", "parquet", "jsonl"])
+@pytest.mark.parametrize("trained_on", ["pandas", "jsonl"])
+def test_numbers_among_words_are_the_same_words_alone(
+    tmp_path: Path, trained_on: str, source: str, cells: list, meant: list
+) -> None:
+    """A column of numbers and words is text; new rows may happen to hold numbers only, perhaps as floats."""
+    tags = [0, 1] * 15
+    path = tmp_path / "train.jsonl"
+    rows = [{"code": code, "tag": tag} for code, tag in zip(MIXED, tags, strict=True)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = path if trained_on == "jsonl" else pd.DataFrame(rows)
+    dataset = load(data, DataOptions(labels="tag"))
+    assert dataset.raw is not None
+    fitted = fit_encoder(dataset.raw.development, "scaled")
+    new = {
+        "pandas": lambda: pd.DataFrame({"code": cells}),
+        "objects": lambda: pd.DataFrame({"code": pd.Series(cells, dtype=object)}),
+        "parquet": lambda: pl.DataFrame({"code": cells}),
+        "jsonl": lambda: pl.read_ndjson(
+            "".join(json.dumps({"code": cell}) + "\n" for cell in cells).encode()
+        ),
+    }[source]()
+    expected = pl.DataFrame({"code": [None if each is None else str(each).lower() for each in meant]})
+    read = dataset.raw.development.format.rows
+    np.testing.assert_array_equal(fitted.encode(read(new)), fitted.encode(read(expected)))
+    assert fitted.encode(read(new)).any(axis=1).all()
 
 
 def test_what_is_no_frame() -> None:

@@ -43,6 +43,9 @@ COPIES = {
     "a score, missing for some negatives": lambda label: np.where(
         ~label & (rng().random(len(label)) < 0.3), np.nan, label * 5 + rng().random(len(label))
     ),
+    "missing for positives, and for one negative in ten positives": lambda label: np.where(
+        label | (rng().random(len(label)) < 0.1 * label.mean()), np.nan, rng().normal(size=len(label))
+    ),
     "missing for positives": lambda label: np.where(label, np.nan, rng().normal(size=len(label))),
 }
 
@@ -66,6 +69,9 @@ HONEST = {
     "nothing": lambda label: rng().normal(size=len(label)),
     "the same everywhere": lambda label: np.ones(len(label)),
     "always missing": lambda label: np.full(len(label), np.nan),
+    "missing for three of four positives": lambda label: np.where(
+        label & (np.arange(len(label)) % 4 > 0), np.nan, rng().normal(size=len(label))
+    ),
 }
 
 
@@ -123,41 +129,43 @@ def test_tables_name_the_columns(tmp_path: Path) -> None:
             "churn_flag": label,
             "reason": [("price", "service")[i % 2] if gone else None for i, gone in enumerate(label)],
             "city": [("Bern", "Basel", "Zug")[i % 3] for i in range(ROWS)],
+            "left_on": [f"2024-0{i % 9 + 1}-05" if gone else None for i, gone in enumerate(label)],
+            "closed_on": ["2024-12-31" if gone else None for gone in label],
             "churn": label.astype(int),
             "late": (np.random.default_rng(5).random(ROWS) < 0.3).astype(int),
         }
     )
     frame.write_csv(tmp_path / "a.csv")
     dataset = load(tmp_path / "a.csv", DataOptions(labels="churn,late"))
-    found = [note for note in dataset.notes if "alone predicts" in note]
-    assert [note.split("'")[1] for note in found] == ["churn_flag", "reason"]
-    assert all("alone predicts churn almost" in note for note in found)
-    clean = load(tmp_path / "a.csv", DataOptions(labels="churn,late", drop="churn_flag,reason"))
-    assert not [note for note in clean.notes if "alone predicts" in note]
+    found = [note for note in dataset.notes if "by itself predicts" in note]
+    assert [note.split("'")[1] for note in found] == ["churn_flag", "left_on", "closed_on", "reason"]
+    assert all("by itself predicts churn almost" in note for note in found)
+    clean = load(tmp_path / "a.csv", DataOptions(labels="churn,late", drop="churn_flag,reason,*_on"))
+    assert not [note for note in clean.notes if "by itself predicts" in note]
 
 
 def test_arrays_number_the_features_and_many_share_a_note(tmp_path: Path) -> None:
     label = churn()
     X = np.column_stack([rng().normal(size=(ROWS, 2)), label])
     np.savez(tmp_path / "a.npz", X=X, Y=label[:, None].astype(np.int8), classes=np.array(["churn"]))
-    (note,) = [note for note in load(tmp_path / "a.npz").notes if "alone predicts" in note]
-    assert note.startswith("'feature 2' alone predicts churn almost")
+    (note,) = [note for note in load(tmp_path / "a.npz").notes if "by itself predicts" in note]
+    assert note.startswith("'feature 2' by itself predicts churn almost")
     np.savez(tmp_path / "b.npz", X=np.tile(X, 6), Y=label[:, None].astype(np.int8))
-    (note,) = [note for note in load(tmp_path / "b.npz").notes if "alone predicts" in note]
+    (note,) = [note for note in load(tmp_path / "b.npz").notes if "by itself predicts" in note]
     assert note.startswith("each of 6 features (feature 2, feature 5,")
 
 
 @pytest.mark.parametrize("name", ["yeast", "scene", "emotions", "medical", "enron", "tmc2007"])
 def test_public_sets_are_honest(real_data: Path, name: str) -> None:
     dataset = load(real_data / "mulan" / name)
-    assert not [note for note in dataset.notes if "alone predicts" in note]
+    assert not [note for note in dataset.notes if "by itself predicts" in note]
 
 
 def test_a_conference_is_told_by_its_name(real_data: Path) -> None:
     """All papers of StatPhys 23, and no others, say that it was the 23rd conference of the IUPAP."""
-    notes = [note for note in load(real_data / "mulan" / "bibtex").notes if "alone predicts" in note]
+    notes = [note for note in load(real_data / "mulan" / "bibtex").notes if "by itself predicts" in note]
     assert [note.split(" almost")[0] for note in notes] == [
-        f"'{word}' alone predicts TAG_statphys23" for word in ("iupap", "xxiii")
+        f"'{word}' by itself predicts TAG_statphys23" for word in ("iupap", "xxiii")
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tailmask._util.messages import UserError
 from tailmask.data import DataOptions, load
-from tailmask.data.copies import joined_groups
+from tailmask.data.copied_rows import joined_groups
 from tailmask.learners.folds import make_folds
 
 ROWS = 400
@@ -70,6 +70,16 @@ def test_codes_with_zeros_are_other_groups_and_empty_cells_stand_alone(tmp_path)
     data = load(tmp_path / "a.csv", DataOptions(labels="y", group="g", test=0.5, validation=0))
     groups = np.concatenate([data.raw.development.groups, data.raw.test.groups])
     assert len(np.unique(groups)) == 2 + 100
+
+
+def test_groups_are_the_same_numbers_in_both_files_also_as_floats(tmp_path):
+    """Whole numbers become floats where a cell is empty."""
+    train, test = visits().with_columns(pl.col("patient").cast(int)), visits(40)
+    train.write_csv(tmp_path / "train.csv")
+    test.with_columns(pl.col("patient").cast(float)).write_parquet(tmp_path / "test.parquet")
+    options = DataOptions(labels="y", group="patient", test_file=tmp_path / "test.parquet", validation=0)
+    notes = load(tmp_path / "train.csv", options).notes
+    assert any("40 rows of test share 'patient'" in note for note in notes)
 
 
 def test_copies_join_groups_unless_they_would_join_most_of_them():

@@ -1,4 +1,4 @@
-"""Stratified splits: the share of every label stays, whatever way a split is made."""
+"""Stratified splits: the share of every label stays the same in every kind of split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns named by --text: training and new files give the same words, whatever type the file has them in."""
+"""Columns named by --text: training and new files give the same words for every type of column."""
 
 from __future__ import annotations
 

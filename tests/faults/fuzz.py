@@ -133,7 +133,7 @@ def drive(name: str, folder: Path, start: int, tries: int) -> None:
             try:
                 reader.read(scratch / target)
                 taken = True
-            except BaseException as error:  # whatever it is: it is to be judged
+            except BaseException as error:  # any error is judged
                 if not is_documented(error):
                     problem = "".join(traceback.format_tb(error.__traceback__)[-6:])
                     problem += f"{type(error).__name__}: {error}"[:500]

@@ -43,7 +43,7 @@ Generator = np.random.Generator
 
 
 def _numbers(rng: Generator, number: int) -> list[float]:
-    """Numbers of many sizes, all of which a float32 can hold once they are standardised."""
+    """Numbers of many sizes; a float32 can hold all of them once they are standardised."""
     size = 10.0 ** rng.integers(-3, 9)
     kind = rng.integers(4)
     if kind == 0:

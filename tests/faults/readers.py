@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,15 +19,15 @@ import numpy as np
 import polars as pl
 import torch
 from PIL import Image
+from rich.console import Console
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from scipy import sparse
 
 from tailmask import PartialLabelMasking
 from tailmask.calibration import Calibration
-from tailmask.cli.train import _class_table, _table
 from tailmask.comparison.arrangement import arrange
-from tailmask.comparison.outputs import read_outputs
+from tailmask.comparison.run_outputs import read_outputs
 from tailmask.data import DataOptions
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.public.cifar import read_cifar
@@ -35,6 +36,7 @@ from tailmask.data.readers.mulan import read_label_names
 from tailmask.data.readers.user_file import load_file
 from tailmask.inference import Predictor
 from tailmask.report import run_curves
+from tailmask.report.run_terminal import print_run
 from tailmask.runs import Run, configure
 from tailmask.runs.recipe import load_recipe
 from tailmask.training import train
@@ -303,8 +305,7 @@ def run_folder(path: Path) -> None:
     """What `report` and `compare` take of a run."""
     run = Run(path.parent)
     arrange([run])
-    _table(run)
-    _class_table(run)
+    print_run(run, Console(file=io.StringIO()))
     outputs = read_outputs(run)
     outputs.evaluation()
     outputs.probabilities()

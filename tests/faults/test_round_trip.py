@@ -20,9 +20,10 @@ from tailmask._util.messages import UserError
 from tailmask.data import DataOptions, Dataset, Encoder, load
 from tailmask.data.dataset import Split
 from tailmask.data.encoders.table import TableEncoder
-from tailmask.inference import Predictor
+from tailmask.data.facts import DataFacts
+from tailmask.inference import load_predictor
+from tailmask.learners.cross_fitted_run import make_run
 from tailmask.runs import configure
-from tailmask.training import train
 
 FEW, MANY = 40, 4000
 RUNS = 40
@@ -54,7 +55,7 @@ def check(dataset: Dataset, path: Path, seed: int) -> None:
 
 
 def check_numbers(dataset: Dataset, file: RandomTable, seed: int) -> None:
-    """Columns that hold numbers are read as those numbers, whatever they are written like."""
+    """Columns that hold numbers are read as those numbers, in any notation."""
     assert isinstance(dataset.encoder, TableEncoder)
     found = inputs(dataset.test).double().numpy()
     columns = {column.name: column for column in dataset.encoder.columns}
@@ -157,23 +158,26 @@ def test_lists_and_durations_are_refused_or_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_predict_gives_the_outputs_of_training(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "folds"),
+    [("bce", 1), ("bce", 2), ("linear:C=1", 2), ("trees:trees=5", 2), ("boost:rounds=5", 2)],
+)
+def test_predict_gives_the_outputs_of_training(tmp_path: Path, method: str, folds: int) -> None:
     taken = 0
     for seed in range(2 * 10**7, 2 * 10**7 + RUNS):
         file = random_table(seed, tmp_path)
-        config = configure(
-            str(file.path),
-            "bce",
-            epochs=1,
-            fields=["model.hidden=[4]"],
-            options=replace(file.options, test_file=file.path),
-        )
+        options = replace(file.options, test_file=file.path)
+        fields = ["model.hidden=[4]"] if method == "bce" else []
         try:
-            run = train(config, tmp_path / f"run{seed}")
+            facts = DataFacts.of(load(file.path, options))
+            config = configure(
+                str(file.path), method, epochs=1, fields=fields, options=options, folds=folds, facts=facts
+            )
+            run = make_run(config, tmp_path / f"run{seed}")
         except UserError:
             continue
         taken += 1
-        predictor = Predictor.load(run.folder)
+        predictor = load_predictor(run.folder)
         logits = torch.cat([predictor.outputs(batch)[1] for batch in predictor.batches(file.path)])
         stored = torch.from_numpy(run.predictions()["test_logits"])
         assert torch.equal(logits, stored), f"seed {seed}, {file.path.name}"

@@ -10,12 +10,14 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
+from sklearn.metrics import f1_score
 
 import tailmask
 from tailmask._util.messages import UserError
 from tailmask.cli import main
 from tailmask.data import DataOptions
 from tailmask.fitting import fit, load_model
+from tailmask.learners.time_limit import OutOfTimeError
 from tailmask.runs import Run
 
 METHODS = ["linear:C=1", "trees:trees=10"]
@@ -50,7 +52,9 @@ def test_the_leaderboard_has_every_arm_and_the_best_comes_first(result) -> None:
     assert totals == sorted(totals, reverse=True)
     assert result.best is result.leaderboard[0]
     assert result.best.test.f1 > 0.8
-    assert result.report.is_file()
+    page = result.report.read_text()
+    assert f"Use <code>{result.best.method}</code> with tuned thresholds" in page
+    assert f"tailmask predict {result.folder.name} new.csv" in page
 
 
 def test_the_model_predicts_frames_files_and_after_loading(result, frame, tmp_path: Path) -> None:
@@ -67,6 +71,16 @@ def test_the_model_predicts_frames_files_and_after_loading(result, frame, tmp_pa
     assert main(["predict", str(result.folder), str(tmp_path / "new.csv"), "--out", str(out)]) == 0
     written = pl.read_csv(out).select("big", "red").to_numpy()
     np.testing.assert_allclose(written, probabilities.numpy(), atol=1e-9)
+
+
+def test_the_test_scores_of_the_best_are_those_of_the_model_that_is_kept(result, frame) -> None:
+    assert result.best.method != "ensemble"  # else it was calibrated anyway
+    rows = frame[Run(result.folder / "best").predictions()["test_rows"] - 1]
+    targets = rows.select("big", "red").to_numpy()
+    brier = np.mean((result.predict_proba(rows).numpy() - targets) ** 2)
+    assert result.best.test.brier == pytest.approx(brier)
+    f1 = f1_score(targets, result.predict(rows).numpy(), average="macro")
+    assert result.best.test.f1 == pytest.approx(f1)
 
 
 def test_a_second_call_resumes_and_another_fit_is_refused(result, frame) -> None:
@@ -86,6 +100,13 @@ def test_without_a_folder_the_model_lives_as_long_as_the_result(frame, tmp_path:
     del result
     assert not folder.exists()
     assert torch.equal(tailmask.load_model(tmp_path / "kept").predict_proba(frame), probabilities)
+
+
+def test_the_next_command_names_a_file_of_the_same_kind(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(120, 3))
+    np.savez(tmp_path / "data.npz", X=x, Y=x[:, :1] > 0)
+    result = fit(tmp_path / "data.npz", methods=["linear:C=1"], folds=2, out=tmp_path / "model")
+    assert result.next_command == f"tailmask predict {tmp_path / 'model'} new.npz"
 
 
 def test_a_short_time_leaves_out_what_would_not_end(frame, tmp_path: Path) -> None:
@@ -163,8 +184,12 @@ def test_arrays_and_frames_of_labels_are_taken(frame, tmp_path: Path) -> None:
     assert again.leaderboard == by_array.leaderboard
     with pytest.raises(UserError, match="other data"):
         fit(arrays[0] + 1, arrays[1], methods=["linear:C=1"], folds=2, out=tmp_path / "arrays")
-    with pytest.raises(UserError, match="array"):
-        fit(arrays[0], ["big"], methods=["linear:C=1"])
+    mixed = fit(arrays[0], labels, methods=["linear:C=1"], folds=2, out=tmp_path / "mixed")
+    assert mixed.classes == ("big", "red")
+    assert torch.equal(mixed.predict_proba(arrays[0]), by_array.predict_proba(arrays[0]))
+    for data, given in ((arrays[0], ["big"]), (features, arrays[1]), (tmp_path / "a.csv", labels)):
+        with pytest.raises(UserError, match="labels must be"):
+            fit(data, given, methods=["linear:C=1"])
 
 
 def test_labels_are_decided_by_the_rule_that_was_asked_for(frame, tmp_path: Path) -> None:
@@ -173,6 +198,22 @@ def test_labels_are_decided_by_the_rule_that_was_asked_for(frame, tmp_path: Path
     careful = fit(frame, out=tmp_path / "careful", decide="recall=0.99", **asked)
     assert torch.equal(plain.predict_proba(frame), careful.predict_proba(frame))
     assert careful.predict(frame).sum() > plain.predict(frame).sum()
+    assert "with thresholds for recall=0.99" in careful.report.read_text()
     assert torch.equal(load_model(tmp_path / "careful").predict(frame), careful.predict(frame))
     with pytest.raises(ValueError, match="recall"):
         fit(frame, decide="recal=1", **asked)
+
+
+def test_learners_that_fit_into_any_time_share_it_equally(frame, tmp_path: Path, monkeypatch) -> None:
+    seen = {}
+
+    def remember(config, folder, *, deadline, **others):
+        seen[config.name] = deadline.left
+        raise OutOfTimeError("enough seen")
+
+    monkeypatch.setattr("tailmask.fitting.best_model.make_run", remember)
+    with pytest.raises(UserError, match="enough seen"):
+        fit(frame, labels=["big", "red"], methods=["linear", "trees", "bce"], folds=2, minutes=10)
+    assert seen["linear"] == pytest.approx(200, abs=10)
+    assert seen["trees"] == pytest.approx(300, abs=10)
+    assert seen["bce"] == pytest.approx(600, abs=10)

@@ -16,6 +16,7 @@ from tailmask.data import DataOptions
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.inference import Predictor
 from tailmask.inference.classifier import Classifier
+from tailmask.inference.label_decision import LabelDecision
 from tailmask.models import build_model
 from tailmask.runs import configure
 from tailmask.runs.model_file import ModelDescription, save_model
@@ -119,6 +120,6 @@ def predictor_of(encoder: Encoder, network: nn.Module, **changes: Any) -> Predic
     """A predictor with an encoder and a network of the test's own."""
     description = describe(**changes)
     thresholds = torch.full((len(description.classes),), 0.5)
-    predictor = Predictor(Classifier(network), description, thresholds, torch.device("cpu"))
+    predictor = Predictor(Classifier(network), description, LabelDecision(thresholds), torch.device("cpu"))
     vars(predictor)["encoder"] = encoder  # in place of the one that the description names
     return predictor

@@ -19,6 +19,7 @@ from tailmask._util.messages import UserError
 from tailmask.data import DataOptions, load
 from tailmask.inference import Predictor
 from tailmask.inference.classifier import Classifier
+from tailmask.inference.label_decision import LabelDecision
 from tailmask.runs import Run
 
 
@@ -57,7 +58,7 @@ def test_cosines_are_scaled_and_softmaxed(single_run):
     assert np.abs(logits).max() > 2  # not cosines any more
     expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(predictor.predict_proba(inputs), expected, atol=1e-6)
-    assert predictor.thresholds is None
+    assert predictor.decision.thresholds is None
     np.testing.assert_array_equal(predictor.predict(inputs).int().argmax(dim=1), logits.argmax(axis=1))
     assert (predictor.predict(inputs).sum(dim=1) == 1).all()
 
@@ -65,7 +66,7 @@ def test_cosines_are_scaled_and_softmaxed(single_run):
 def test_labels_reach_their_threshold(tmp_path):
     predictor = Predictor.load(random_model(tmp_path / "m.safetensors"))  # 0.3 and 0.6
     probabilities = torch.tensor([[0.29, 0.61], [0.3, 0.6], [0.31, 0.59]])
-    assert predictor.decide(probabilities, probabilities.logit()).tolist() == [
+    assert predictor.decision.labels(probabilities, probabilities.logit()).tolist() == [
         [False, True],
         [True, True],
         [True, False],
@@ -76,7 +77,7 @@ def test_labels_reach_their_threshold(tmp_path):
 def test_the_highest_logit_is_predicted_where_probabilities_round_to_one(prior_shift):
     classifier = Classifier(nn.Identity(), prior_shift=prior_shift)
     description = describe(classes=("ant", "bee", "cat"), single_label=True)
-    predictor = Predictor(classifier, description, None, torch.device("cpu"))
+    predictor = Predictor(classifier, description, LabelDecision(None), torch.device("cpu"))
     inputs = torch.tensor([[18.0, 30.0, -5.0]])
     assert predictor.predict_proba(inputs)[:, :2].tolist() == [[1.0, 1.0]]
     assert predictor.predict(inputs).tolist() == [[False, True, False]]
@@ -93,7 +94,7 @@ def test_the_highest_logit_is_predicted_where_probabilities_round_to_one(prior_s
 )
 def test_which_thresholds(asked, fitted, expected, tmp_path):
     path = random_model(tmp_path / "m.safetensors", thresholds=fitted, threshold=0.4)
-    assert Predictor.load(path, thresholds=asked).thresholds.tolist() == pytest.approx(expected)
+    assert Predictor.load(path, thresholds=asked).decision.thresholds.tolist() == pytest.approx(expected)
 
 
 def test_prior_shift_multiplies_the_odds_and_keeps_tuned_labels(tmp_path):

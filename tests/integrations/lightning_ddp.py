@@ -74,3 +74,5 @@ def main(root: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    # A process that ends with its group's threads running is sometimes aborted.
+    torch.distributed.destroy_process_group()

@@ -13,7 +13,7 @@ from small_trainers import NUM_CLASSES, Network, make_criterion, make_data
 from torch.utils.data import DataLoader, SubsetRandomSampler
 
 from forked import run_ranks
-from tailmask.integrations.padding import loss_of_all, num_own_samples
+from tailmask.integrations.repeated_samples import loss_of_all, num_own_samples
 
 
 def own_samples(loader: DataLoader, *, num_processes: int, skip: int = 0, **options) -> list[int]:

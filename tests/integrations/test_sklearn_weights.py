@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_estimator import make_data, quick
 
-from tailmask.integrations.tabular.training import TrainingRows
+from tailmask.integrations.tabular.estimator_training import TrainingRows
 
 
 def test_light_rows_of_a_rare_class_stay_among_those_held_out():

@@ -8,7 +8,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tailmask.integrations.tabular.holdout import hold_out
+from tailmask.integrations.tabular.held_out_samples import hold_out
 from tailmask.integrations.tabular.perceptron import Perceptron
 
 

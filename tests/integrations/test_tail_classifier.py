@@ -77,6 +77,17 @@ def test_frames_in_frames_out(table, library) -> None:
         model.predict(features[["size"]])
 
 
+@pytest.mark.parametrize("form", ["array", "frame"])
+def test_copies_of_a_row_are_in_one_fold(form) -> None:
+    """The labels are noise, so only copies of held-out rows can tell them."""
+    rng = np.random.default_rng(0)
+    x, y = np.tile(rng.normal(size=(100, 4)), (3, 1)), np.tile(rng.random((100, 2)) < 0.3, (3, 1)).astype(int)
+    columns = {f"x{number}": x[:, number] for number in range(4)} | {"id": range(300)}
+    rows = x if form == "array" else pl.DataFrame(columns)
+    scores = quick(methods=("trees:trees=20",)).fit(rows, y).leaderboard_["trees:trees=20"]
+    assert scores["map"] < 0.5
+
+
 def test_works_in_pipelines_and_grid_searches(table) -> None:
     x, y = table
     search = GridSearchCV(

@@ -91,7 +91,7 @@ def test_the_loss_needs_one_number_and_labels():
 
 
 def test_refuses_a_criterion_that_follows_the_learning_rate():
-    with pytest.raises(ValueError, match=r"damp=True needs .* build the criterion with hold in its place"):
+    with pytest.raises(ValueError, match=r"damp=True needs .* build the criterion with hold"):
         PLMTrainerCallback(make_criterion(damp=True))
 
 
@@ -175,7 +175,7 @@ def test_a_checkpoint_elsewhere_has_to_be_named(tmp_path):
     assert_same(trainer, criterion, whole, expected)
 
     shutil.copytree(tmp_path / "whole" / "checkpoint-10", tmp_path / "moved")
-    with pytest.raises(ValueError, match="is missing or another's: give the checkpoint's folder"):
+    with pytest.raises(ValueError, match=r"plm\.safetensors in .* TrainingArguments\(resume_from_checkpoint"):
         make_trainer(tmp_path / "new", make_criterion()).train(resume_from_checkpoint=str(tmp_path / "moved"))
 
 

@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import torch
 from small_trainers import make_criterion, make_trainer
 
 
@@ -20,3 +21,5 @@ def main(root: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    # A process that ends with its group's threads running is sometimes aborted.
+    torch.distributed.destroy_process_group()

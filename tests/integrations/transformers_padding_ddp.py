@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import torch
 from small_trainers import make_criterion, make_data, make_trainer
 
 NUM_SAMPLES = 21  # batches of 4 and 4, 4 and 4, 4 and 1
@@ -39,3 +40,5 @@ def main(root: Path, statistics: str) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2])
+    # A process that ends with its group's threads running is sometimes aborted.
+    torch.distributed.destroy_process_group()

@@ -13,13 +13,16 @@ from tailmask._util.messages import UserError
 from tailmask._util.seeds import derive
 from tailmask.data import DataOptions, load
 from tailmask.data.facts import DataFacts
-from tailmask.inference import export_model, load_predictor, write_predictions
+from tailmask.inference import Predictor, export_model, load_predictor, write_predictions
 from tailmask.learners.cross_fitted_run import make_run
 from tailmask.learners.ensemble_run import make_ensemble
 from tailmask.learners.folds import make_folds
-from tailmask.learners.matrix.matrix_learners import LinearLearner
+from tailmask.learners.matrix.linear import LinearLearner
+from tailmask.learners.out_of_fold_decisions import fit_robust_thresholds
 from tailmask.learners.trained_model import TrainedModel
 from tailmask.runs import configure
+from tailmask.runs.decision_file import read_decisions
+from tailmask.training import Execution
 
 OPTIONS = DataOptions(labels="tag_*", test=0.25)
 
@@ -67,6 +70,48 @@ def test_outputs_are_those_of_the_fold_models(table: Path, tmp_path: Path) -> No
     assert not (run.folder / "folds").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "folds"),
+    [({}, 1), ({}, 3), ({"time": "when"}, 1), ({"time": "when"}, 3), ({"validation": 0.0}, 3)],
+)
+def test_outputs_have_the_numbers_of_their_rows(tmp_path: Path, options: dict, folds: int) -> None:
+    """The size of a row is its number in the file, and its label follows from it."""
+    numbers = np.arange(1, 121)
+    lines = [f"{n},{n * 37 % 120},{int(n % 3 == 0)},{int(n % 4 == 0)}" for n in numbers]
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(["size,when,tag_three,tag_four", *lines]) + "\n")
+    chosen = DataOptions(labels="tag_*", features="size", **options)
+    facts = DataFacts.of(load(path, chosen))
+    asked = configure(str(path), "linear:C=1", options=chosen, folds=folds, facts=facts)
+    found = make_run(asked, tmp_path / "run").predictions()
+    for part in ("validation", "test"):
+        rows = found[f"{part}_rows"]
+        expected = np.stack([rows % 3 == 0, rows % 4 == 0], axis=1)
+        np.testing.assert_array_equal(found[f"{part}_targets"], expected)
+    parts = [found[f"{part}_rows"] for part in ("train", "test", *(["validation"] if folds == 1 else []))]
+    assert sorted(np.concatenate(parts)) == numbers.tolist()
+
+
+@pytest.mark.parametrize("folds", [1, 3])
+def test_expected_scores_of_groups_have_wider_intervals(tmp_path: Path, folds: int) -> None:
+    """The rows of a patient have the same outputs, so ten patients say no more than ten rows."""
+    rng = np.random.default_rng(0)
+    patients = np.repeat(np.arange(40), 8)
+    size, noise = rng.normal(size=(2, 40))
+    tags = np.stack([size + noise > 0.3, size - noise > 0], axis=1).astype(int)
+    path = tmp_path / "table.csv"
+    lines = [f"{p},{size[p]:.3f},{tags[p, 0]},{tags[p, 1]}" for p in patients]
+    path.write_text("\n".join(["patient,size,tag_a,tag_b", *lines]) + "\n")
+    width = {}
+    for column in ("group", "drop"):
+        options = DataOptions(labels="tag_*", validation=0.4, **{column: "patient"})
+        facts = DataFacts.of(load(path, options))
+        config = configure(str(path), "bce", options=options, folds=folds, epochs=2, facts=facts)
+        decisions = read_decisions(make_run(config, tmp_path / column).folder)
+        width[column] = np.mean([each.f1_interval[1] - each.f1_interval[0] for each in decisions.classes])
+    assert width["group"] > 1.5 * width["drop"]
+
+
 def test_tuned_thresholds_are_those_of_the_out_of_fold_outputs(table: Path, tmp_path: Path) -> None:
     run = make_run(config(table, "linear:C=1"), tmp_path / "run")
     thresholds = TrainedModel.load(run.folder / "model").thresholds
@@ -74,6 +119,24 @@ def test_tuned_thresholds_are_those_of_the_out_of_fold_outputs(table: Path, tmp_
     probabilities = torch.from_numpy(found["test_logits"]).double().sigmoid()
     expected = f1_score(found["test_targets"], probabilities >= thresholds, average="macro", zero_division=0)
     assert run.metrics["test_tuned"]["summary"]["f1"] == pytest.approx(expected)
+
+
+def test_metrics_have_the_shares_of_predicted_rows(table: Path, tmp_path: Path) -> None:
+    run = make_run(config(table, "linear:C=1"), tmp_path / "run")
+    found, thresholds = run.predictions(), read_decisions(run.folder).thresholds.numpy()
+    shares = run.metrics["test_tuned"]["predicted_share"]
+    decided = 1 / (1 + np.exp(-found["test_logits"].astype(float))) >= thresholds
+    np.testing.assert_allclose(shares["test"], decided.mean(axis=0))
+    numbers = found["validation_folds"]
+    development = load(table, OPTIONS).raw.development.labelled
+    predicted = []
+    for fold in range(3):
+        others, held_out = numbers != fold, numbers == fold
+        fitted = fit_robust_thresholds(
+            torch.from_numpy(found["validation_logits"][others]), development[others], rare=[]
+        )
+        predicted.append(torch.from_numpy(found["validation_logits"][held_out]).double().sigmoid() >= fitted)
+    np.testing.assert_allclose(shares["out_of_fold"], torch.cat(predicted).double().mean(0).numpy())
 
 
 @pytest.mark.parametrize("method", ["bce", "plm", "trees:trees=10", "boost:rounds=5", "linear"])
@@ -88,6 +151,8 @@ def test_the_stored_model_gives_the_stored_outputs(
     assert write_predictions(load_predictor(run.folder), table, predictions) == 120
     if run.config["folds"] == 1 and method in ("bce", "plm"):
         return  # one network: its own tests hold this
+    with pytest.raises(UserError, match="load_predictor"):
+        Predictor.load(run.folder)
     model = TrainedModel.load(run.folder / "model")
     logits = model.outputs(load(table, OPTIONS).raw.test)[1]
     np.testing.assert_array_equal(logits.numpy(), run.predictions()["test_logits"])
@@ -169,3 +234,10 @@ def test_several_models_are_not_exported_as_one_network(table: Path, tmp_path: P
     assert not (tmp_path / "model.pt2").exists()
     (run.folder / "model").rename(tmp_path / "copied")
     assert load_predictor(tmp_path / "copied").classes == ("tag_big", "tag_red", "tag_rare")
+
+
+def test_a_logger_gets_the_results(table: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    execution = Execution(logger="tensorboard")
+    make_run(config(table, "linear:C=1"), tmp_path / "run", execution=execution)
+    assert list((tmp_path / "run" / "tensorboard").glob("events*"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass, field, replace
 
@@ -11,11 +12,12 @@ import torch
 
 from tailmask._util.messages import UserError
 from tailmask.data.rows import Rows
-from tailmask.learners.base import Deadline
 from tailmask.learners.cross_fitting import FoldModels, crossfit
 from tailmask.learners.folds import make_folds
-from tailmask.learners.matrix.matrix_learners import FittedModel, ForestLearner, LinearLearner
-from tailmask.learners.storage import load_fitted
+from tailmask.learners.matrix.forest import ForestLearner
+from tailmask.learners.matrix.linear import LinearLearner
+from tailmask.learners.protocol import Deadline
+from tailmask.learners.stored_models import load_fitted
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Recorder:
             raise KeyboardInterrupt
         fitted = self.inner.fit(rows, seed=seed)
         if self.shift:
-            fitted = FittedModel(fitted.encoder, fitted.model, np.full(4, len(self.seen), np.float32))
+            fitted = dataclasses.replace(fitted, prior_shift=np.full(4, len(self.seen), np.float32))
         return fitted
 
 

@@ -12,9 +12,10 @@ from tailmask.data.rows import Rows
 from tailmask.learners.cross_fitting import CrossFitted, crossfit
 from tailmask.learners.ensemble import fit_combination, fit_ensemble, score
 from tailmask.learners.folds import make_folds
-from tailmask.learners.matrix.matrix_learners import ForestLearner, LinearLearner
-from tailmask.learners.platt import crossfit_platt, fit_platt
-from tailmask.learners.storage import load_fitted
+from tailmask.learners.matrix.forest import ForestLearner
+from tailmask.learners.matrix.linear import LinearLearner
+from tailmask.learners.platt_scaling import crossfit_platt, fit_platt
+from tailmask.learners.stored_models import load_fitted
 
 SIZE = (300, 4)
 
@@ -99,29 +100,27 @@ def test_scaling_of_a_fold_does_not_use_its_targets(truth, arms):
     assert not torch.equal(first, second)
 
 
-@pytest.mark.parametrize("criterion", ["log_loss", "map"])
 @pytest.mark.parametrize("seed", range(3))
-def test_never_worse_than_the_best_arm_by_its_own_score(truth, arms, criterion, seed):
+def test_never_worse_than_the_best_arm_by_its_own_score(truth, arms, seed):
     _, targets, folds = truth
     outputs = [arm.logits for arm in arms]
-    combination = fit_combination(outputs, targets, folds.number, rare=(), criterion=criterion, seed=seed)
+    combination = fit_combination(outputs, targets, folds.number, rare=(), seed=seed)
     assert combination.weights.sum() == pytest.approx(1)
     assert (combination.weights >= 0).all()
     scaled = [crossfit_platt(each, targets, folds.number) for each in outputs]
     labels = torch.from_numpy(targets)
     together = sum(weight * each for weight, each in zip(combination.weights, scaled, strict=True))
-    best = max(score(each, labels, criterion) for each in scaled)
-    assert score(together, labels, criterion) >= best
-    if criterion == "log_loss":
-        assert combination.weights[2] < 0.1  # noise
+    best = max(score(each, labels) for each in scaled)
+    assert score(together, labels) >= best
+    assert combination.weights[2] < 0.1  # noise
 
 
 def test_two_arms_that_complement_each_other_beat_both_out_of_fold(truth, arms):
     _, targets, folds = truth
     fit = fit_ensemble([arm.logits for arm in arms], targets, folds, seed=0)
     labels = torch.from_numpy(targets)
-    alone = [score(crossfit_platt(arm.logits, targets, folds.number), labels, "log_loss") for arm in arms]
-    assert score(fit.logits.double(), labels, "log_loss") > max(alone)
+    alone = [score(crossfit_platt(arm.logits, targets, folds.number), labels) for arm in arms]
+    assert score(fit.logits.double(), labels) > max(alone)
     assert fit.logits.isfinite().all()
 
 

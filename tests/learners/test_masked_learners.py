@@ -14,13 +14,12 @@ from sklearn.linear_model import LogisticRegression
 from tailmask._util.messages import UserError
 from tailmask.data.options import DataOptions
 from tailmask.data.rows import Rows
-from tailmask.learners.base import Deadline
 from tailmask.learners.cross_fitted_run import learner_of
 from tailmask.learners.matrix import boosters as boosters_module
-from tailmask.learners.matrix.boosters import fit_masked_boosters
-from tailmask.learners.matrix.linear import fit_linear, fit_masked_linear
-from tailmask.learners.matrix.matrix_learners import BoostLearner, LinearLearner
-from tailmask.learners.storage import load_fitted
+from tailmask.learners.matrix.boosters import BoostLearner, fit_masked_boosters
+from tailmask.learners.matrix.linear import LinearLearner, fit_linear, fit_masked_linear
+from tailmask.learners.protocol import Deadline
+from tailmask.learners.stored_models import load_fitted
 from tailmask.masking.ratio_track import Masking
 from tailmask.methods import parse
 from tailmask.runs import configure
@@ -98,7 +97,7 @@ def test_masks_of_boosting_keep_the_shares_of_equation_3():
         trees = booster.dump_model()["tree_info"]
         sizes = [tree["tree_structure"]["internal_count"] for tree in trees]
         assert abs(np.mean(sizes) - expected) < 25
-        assert len(set(sizes)) > 10  # drawn anew
+        assert len(set(sizes)) > 10  # new draws
 
 
 def test_stretches_go_on_where_the_one_before_ended(problem):

@@ -13,10 +13,13 @@ import torch
 
 from tailmask._util.messages import UserError
 from tailmask.data import DataOptions, load
+from tailmask.data.row_formats import TableFormat
 from tailmask.data.rows import Rows
-from tailmask.learners.matrix.matrix_learners import BoostLearner, ForestLearner, LinearLearner
+from tailmask.learners.matrix.boosters import BoostLearner
+from tailmask.learners.matrix.forest import ForestLearner
+from tailmask.learners.matrix.linear import LinearLearner
 from tailmask.learners.matrix.row_encoders import encoder_from_json, fit_encoder
-from tailmask.learners.storage import load_fitted
+from tailmask.learners.stored_models import load_fitted
 
 ROWS = 240
 LEARNERS = {
@@ -150,6 +153,15 @@ def test_an_encoder_sees_the_rows_that_it_is_given_alone(table):
         encoder = fit_encoder(some, form)
         alone = fit_encoder(Rows(some.features.clone(), some.targets, format=rows.format), form)
         assert encoder.to_json() == alone.to_json() != fit_encoder(rows, form).to_json()
+
+
+def test_linear_models_get_more_terms_unless_the_user_says_how_many():
+    texts = [" ".join(f"w{row}x{word}" for word in range(400)) for row in range(60)] * 2
+    for chosen, linear, others in ((None, 60 * (400 + 399), 20_000), (30, 30, 30)):
+        stated = TableFormat(("note",), ("text",), text=("note",), text_terms=chosen)
+        rows = Rows(pl.DataFrame({"note": texts}), np.arange(120)[:, None] % 2, format=stated)
+        assert LinearLearner(C=1.0).fit(rows, seed=0).encoder.width == linear
+        assert fit_encoder(rows, "scaled").width == others
 
 
 def test_raw_categories_are_named_and_codes_keep_their_zeros(table):

@@ -126,7 +126,7 @@ def test_deferral_is_part_of_the_state(saved_epoch: int) -> None:
 
     saved = build()
     saved.set_epoch(saved_epoch)
-    for epoch in (0, 7):  # whatever the loaded one was at before
+    for epoch in (0, 7):  # from any earlier epoch of the loaded one
         loaded = build()
         loaded.set_epoch(epoch)
         loaded.load_state_dict(saved.state_dict())

@@ -110,7 +110,7 @@ class TestTrainedRatios:
         epoch(criterion, targets)
         criterion.step()
         assert criterion.prior_shift()[1] == 0
-        criterion.set_class_counts([30, 50, 10], [70, 50, 90])  # of which nothing has been trained yet
+        criterion.set_class_counts([30, 50, 10], [70, 50, 90])  # nothing has been trained with them yet
         assert criterion.prior_shift()[1] == 0
         assert criterion.prior_shift()[[0, 2]].abs().min() > 0.1
 

@@ -111,7 +111,7 @@ class TestDevices:
         assert {getattr(criterion, name).device.type for name in names} == {"meta"}
 
     def test_general_path_runs_without_a_host(self, targets):
-        # On the meta device there are no values: whatever waits for one fails.
+        # The meta device has no values: code that reads one fails.
         criterion = PartialLabelMasking.from_targets(targets, initial_ratio="mean").to("meta")
         loss = criterion(torch.randn(targets.shape, device="meta", requires_grad=True), targets.to("meta"))
         loss.backward()

@@ -175,7 +175,7 @@ def test_a_class_whose_first_draws_lack_a_label_is_not_masked_away() -> None:
     generator = torch.Generator().manual_seed(0)
     targets = (torch.rand(NUM_SAMPLES, NUM_CLASSES, generator=generator) < 0.3).to(torch.int8)
     targets[:, 0] = 1
-    targets[:4, 0] = 0  # four negatives, of which a draw meets one or none
+    targets[:4, 0] = 0  # four negatives; a draw has one of them or none
     train, method = (
         Split(torch.zeros(NUM_SAMPLES, 1), targets),
         parse("plm:rate=0+bce+undersample:samples_per_class=20"),

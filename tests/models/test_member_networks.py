@@ -12,7 +12,7 @@ from tailmask.inference.exported_files import export_model
 from tailmask.models import build_model
 from tailmask.models.last_layer import last_bias
 from tailmask.models.member_networks import MemberNetworks
-from tailmask.models.small import mlp
+from tailmask.models.small_networks import mlp
 from tailmask.runs import Run, configure
 from tailmask.runs.config import determined_by
 from tailmask.runs.model_file import load_model

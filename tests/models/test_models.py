@@ -14,7 +14,7 @@ from tailmask._util.messages import UserError
 from tailmask.models import MODELS, build_model
 from tailmask.models.last_layer import NormalizedLinear, last_bias, last_linear
 from tailmask.models.resnet import BasicBlock, FewShotBlock
-from tailmask.models.small import WideLinear
+from tailmask.models.small_networks import WideLinear
 
 SHAPES = {name: (3, 32, 32) for name in MODELS if name.startswith("resnet")}
 SHAPES |= {"resnet12": (1, 32, 32), "resnet50": (3, 64, 64), "cnn": (1, 12, 12)}

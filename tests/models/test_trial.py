@@ -1,4 +1,4 @@
-"""Networks tried out before they are trained: what does not fit is told, and the trial leaves no trace."""
+"""Networks tried out before training: misfits are named, and the trial leaves no trace."""
 
 from __future__ import annotations
 

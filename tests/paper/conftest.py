@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from reproducing import REQUEST
+from reproducing import REQUEST, IdlePool
 
 from tailmask.paper import reproduce, reproduction
 
@@ -11,7 +11,7 @@ from tailmask.paper import reproduce, reproduction
 @pytest.fixture
 def make(tmp_path, monkeypatch):
     """`reproduce` on runs that are there, in place of training."""
-    monkeypatch.setattr(reproduction, "_make", lambda *_: [])
+    monkeypatch.setattr(reproduction, "Pool", IdlePool)
 
     def make_result(item, request=REQUEST, **settings):
         return reproduce(item, request, out=tmp_path / "out", runs=tmp_path / "runs", **settings)

@@ -8,7 +8,7 @@ import shutil
 import statistics
 
 import pytest
-from reproducing import REQUEST, add_runs, cells, summary
+from reproducing import REQUEST, IdlePool, add_runs, cells, summary
 
 from tailmask._util.messages import UserError
 from tailmask.data.facts import DataFacts
@@ -60,7 +60,7 @@ def test_a_row_that_is_not_the_papers_stays(make, tmp_path):
 
 
 def test_also_where_the_paper_has_its_method_in_another_setting(make, tmp_path):
-    """At other ρ it is what stands behind the paper's row bce+cb."""
+    """At other ρ the paper's row bce+cb uses it."""
     asked = dataclasses.replace(REQUEST, methods=("bce+cb:beta=0.99",), imbalances=(100.0,))
     add_runs(tmp_path, "table4", request=asked, single_label=True)
     before = make("table4", asked).result
@@ -73,12 +73,13 @@ def test_what_another_process_adds_meanwhile_stays(make, tmp_path, monkeypatch):
     add_runs(tmp_path / "other", "table1", methods=("plm",))
     out = {"out": tmp_path / "out", "runs": tmp_path / "other" / "runs"}
 
-    def train(*_):
-        monkeypatch.setattr(module, "_make", lambda *_: [])
-        module.reproduce("table1", REQUEST, **out)
-        return []
+    class Pool(IdlePool):
+        def make(self, *_):
+            monkeypatch.setattr(module, "Pool", IdlePool)
+            module.reproduce("table1", REQUEST, **out)
+            return []
 
-    monkeypatch.setattr(module, "_make", train)
+    monkeypatch.setattr(module, "Pool", Pool)
     assert [run["name"] for run in make("table1").result["runs"]] == ["bce", "plm"]
 
 
@@ -100,7 +101,7 @@ def test_runs_of_another_recipe_are_not_mixed_in(make, tmp_path, field, value, n
     remove(runs)
     add_runs(tmp_path, "table1", methods=("bce+undersample",))
     before = path.read_bytes()
-    with pytest.raises(UserError, match=f"by another recipe or on other data, which differ in {named}"):
+    with pytest.raises(UserError, match=f"with another recipe or other data, which differ in {named}"):
         make("table1")
     assert path.read_bytes() == before
 
@@ -114,9 +115,9 @@ def test_what_will_be_refused_is_refused_before_anything_is_trained(make, tmp_pa
     config = json.loads(path.read_text())
     config["determines"]["precision"] = "bf16"
     path.write_text(json.dumps(config))
-    monkeypatch.setattr(module, "_make", lambda *_: pytest.fail("it trains"))
+    monkeypatch.setattr(module, "Pool", lambda *_, **__: pytest.fail("it trains"))
     for methods in (("bce", "focal"), ("focal", "plm")):
-        with pytest.raises(UserError, match="by another recipe"):
+        with pytest.raises(UserError, match="another recipe"):
             make("table1", dataclasses.replace(REQUEST, methods=methods))
 
 
@@ -140,16 +141,7 @@ def test_runs_on_other_data_under_the_same_name_do_not_count(tmp_path, is_on_dis
 
 
 def test_and_nothing_is_trained_beside_them(tmp_path, monkeypatch):
-    class Pool:
-        def __init__(self, *_, **__):
-            pass
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
+    class Pool(IdlePool):
         def check(self, runs):
             return {run.setting.asked: DataFacts({"name": "other"}, (), (), False, False) for run in runs}
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import warnings
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -12,6 +14,8 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
+from synthetic_runs import draw_logits, draw_targets, write_run
+from tailmask.comparison import compare_runs
 from tailmask.comparison.chosen_classes import difficult_classes, representative_classes
 from tailmask.report import charts
 from tailmask.report.charts import style
@@ -119,6 +123,23 @@ def test_trajectories_label_lines_and_stand_for_all_classes_by_a_band(number: in
     assert heights[-1] <= 1 + 1e-9
 
 
+def test_labels_of_crowded_lines_stay_beside_the_panel() -> None:
+    ends = [0.0] * 9 + [0.95]  # nine lines at the bottom, one near the top
+    figure = charts.divergence_trajectories(
+        np.tile(ends, (3, 2, 1)), classes=list("abcdefghij"), train_positives=range(10, 0, -1)
+    )
+    for axes in figure.axes:
+        heights = sorted(text.xyann[1] for text in axes.texts)
+        assert -1e-9 < heights[0] < heights[-1] <= 1
+        assert min(np.diff(heights)) > 0.03
+
+
+def test_ratios_of_classes_without_positives_are_left_out() -> None:
+    figure = charts.ratio_trajectories([[0.5, 1e-13]] * 3, classes=["a", "b"], train_positives=[5, 0])
+    assert [text.get_text() for text in figure.axes[0].texts] == ["a"]
+    assert figure.axes[0].get_ylim()[0] > 1e-3
+
+
 def test_undefined_divergences_are_left_out() -> None:
     values = np.full((5, 2, 2), 3.0)
     values[:, :, 1] = np.nan  # a class that was never seen with both labels
@@ -137,6 +158,65 @@ def test_divergences_that_are_never_defined_have_no_panel(number: int) -> None:
     figure = charts.divergence_trajectories(values, classes=names, train_positives=long_tail(number))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["where it is absent, D⁻"]
     charts.to_svg(figure, label="", prefix="a")
+
+
+def tick_labels(figure: Figure) -> list[list[str]]:
+    """The labels of each axis that has a scale of numbers, as they are drawn."""
+    charts.to_svg(figure, label="", prefix="a")
+    found = []
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=True)
+            found.append([text.get_text() for place, text in ticks if low <= place <= high])
+    return found
+
+
+TINY = [1e-4, 3e-4, 1e-3, 3e-3]
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e-2, 1.0])
+def test_no_two_ticks_have_the_same_label(scale: float) -> None:
+    values = scale * np.array(TINY)
+    both = np.stack([values, values[::-1]], axis=1)  # (T, 2)
+    classes = {"classes": ["a", "b"], "train_positives": [3, 1]}
+    figures = [
+        charts.ratio_trajectories(both, **classes),
+        charts.divergence_trajectories(both[:, :, None] * [1.0, 0.5], **classes),
+        charts.loss_curves({"bce": [values]}, {"bce": [values]}),
+        charts.loss_curves({"bce": [values[2:]]}, {"bce": [0.5 + values]}),
+        charts.grouped_bars({"x": {"bce": values[0], "plm": values[1]}}, label=""),
+        charts.class_curves({"x": {"bce": values[:2]}}, **classes),
+    ]
+    for figure in figures:
+        for texts in tick_labels(figure):
+            assert len(set(texts)) == len(texts)
+
+
+def test_ticks_of_a_difference_of_a_hundredth_of_a_point_differ(tmp_path: Path) -> None:
+    targets = draw_targets(60, 10)
+    runs = [
+        write_run(tmp_path / name, name, 0, logits=draw_logits(targets, seed=place), targets=targets)
+        for place, name in enumerate(("bce", "plm"))
+    ]
+    comparison = compare_runs(runs, resamples=100)
+    small = dataclasses.replace(
+        comparison,
+        differences=tuple(
+            dataclasses.replace(each, mean=2e-5, low=1e-5, high=3e-5) for each in comparison.differences
+        ),
+    )
+    below, beside = tick_labels(charts.differences(small))
+    assert len(set(below)) == len(below) > 2
+    assert beside
+
+
+@pytest.mark.parametrize(("low", "high"), [(1e-3, 2e-3), (1e-2, 10.0), (1e-14, 1e13), (0.0, 1.0)])
+@pytest.mark.filterwarnings("error")
+def test_ratios_have_two_to_twelve_ticks_over_any_range(low: float, high: float) -> None:
+    ratios = [[1.0, 1.0], [low, high]] if high > 1 else [[low, high], [high, high]]
+    figure = charts.ratio_trajectories(ratios, classes=["a", "b"], train_positives=[3, 1])
+    assert 2 <= len(tick_labels(figure)[1]) <= 12
 
 
 def test_svg_is_the_same_each_time() -> None:

@@ -17,7 +17,7 @@ from sklearn.metrics import confusion_matrix
 from synthetic_runs import draw_logits, draw_targets, write_run
 from tailmask.calibration import DecisionRule
 from tailmask.comparison import arrange, compare_runs
-from tailmask.comparison.outputs import read_outputs
+from tailmask.comparison.run_outputs import read_outputs
 from tailmask.comparison.verdict_sentences import verdict
 from tailmask.report import page_tables, run_curves, write_report
 from tailmask.report.html_page import GENERATOR, render_report

@@ -70,7 +70,9 @@ def test_recipes_hold_the_papers_values(name: str) -> None:
 
 
 def test_there_is_a_recipe_for_every_kind_of_data() -> None:
-    assert {"digits", "tables", "table-members", "images", "finetune", *PAPER} == set(recipe_names())
+    assert {"digits", "tables", "table-members", "images", "finetune", "finetune-texts", *PAPER} == set(
+        recipe_names()
+    )
     assert default_recipe("cifar100-lt") == "cifar100-lt"
     assert default_recipe("voc-mlt") == "coco"
     assert default_recipe("some/table.parquet") == "tables"
@@ -213,7 +215,7 @@ def test_every_field_can_be_set_by_name() -> None:
         ("schedule.epochs=0", "schedule.epochs must be 1 or more, got 0"),
         ("schedule.batch_size=0", "schedule.batch_size must be 1 or more, got 0"),
         ("schedule.milestones=5", "the field 'schedule.milestones' must be a list"),
-        ("schedule.milestones=[5]", "schedule.factors must be as many as schedule.milestones, 1, got 2"),
+        ("schedule.milestones=[5]", "schedule.factors must have one value per milestone, 1 in all, got 2"),
         ("schedule.milestones=[9, 5]", "rising order"),
         ("model.dropout=1", "model.dropout must be from 0 to below 1"),
         ("model.hidden=[0]", "model.hidden must be widths of 1 or more"),
@@ -290,7 +292,7 @@ def test_hostile_recipes_raise_nothing_but_user_errors(tmp_path_factory, content
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"budget": 20.0}, "above 0 and at most 10, as in 0.2, got 20"),
+        ({"budget": 20.0}, "above 0 and at most 10, such as 0.2, got 20"),
         ({"budget": 0.0}, "the budget must be a share"),
         ({"budget": math.nan}, "the budget must be a share"),
         ({"epochs": 0}, "epochs must be 1 or more"),

@@ -92,7 +92,7 @@ def test_an_epoch_that_comes_twice_is_warned_of(make) -> None:
         for epoch in (0, 1, 1):  # as often as it is announced
             sampler.set_epoch(epoch)
             list(sampler)
-    with pytest.warns(UserWarning, match=r"epoch 1 is met a second time.*call set_epoch"):
+    with pytest.warns(UserWarning, match=r"epoch 1 .* second time.*call set_epoch"):
         list(sampler)
 
 
@@ -134,7 +134,7 @@ def test_class_aware_rounds_hold_each_class_once() -> None:
             cycle = own[start : start + size]
             assert len(set(cycle)) == len(cycle)
     cycles = [tuple(sample for sample in drawn if classes[sample] == 3)[i : i + 3] for i in range(0, 60, 3)]
-    assert len(set(cycles)) > 1  # shuffled anew
+    assert len(set(cycles)) > 1  # new order in each cycle
 
 
 def test_class_aware_epoch_is_as_long_as_the_data() -> None:
@@ -237,7 +237,7 @@ def test_more_ranks_than_samples() -> None:
 
 
 def test_replicas_come_from_the_process_group(tmp_path: Path) -> None:
-    new = multiprocessing.get_context("spawn")  # forked ranks sometimes wait in vain
+    new = multiprocessing.get_context("spawn")  # forked ranks sometimes wait forever
     ranks = [new.Process(target=save_draw_of_rank, args=(rank, tmp_path)) for rank in range(2)]
     for rank in ranks:
         rank.start()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from tailmask.report.result_terminal import show_result
 from tailmask.runs import Setting
@@ -50,9 +48,16 @@ def test_without_a_terminal_there_is_a_line_for_each_run(runs, capsys):
     assert lines == [
         "note: no sample is a nine",
         "note: bce, seed 0: some classes have no negatives",
-        "1/2 bce, seed 0: validation F1 25.0, # s",
+        "1/2 bce, seed 0: validation F1 25.0 at threshold 0.5, # s",
         "2/2 plm, seed 0: failed: the loss became NaN",
     ]
+
+
+def test_a_run_that_never_began_took_no_time(runs, capsys):
+    display = Display("a study")
+    display.begin(runs, complete=0)
+    display.finished(runs[0], sentence=None)
+    assert capsys.readouterr().err.endswith(", 0 s\n")
 
 
 def test_names_cannot_move_the_cursor(runs, capsys):
@@ -73,16 +78,17 @@ def test_results_cannot_move_the_cursor(capsys):
     assert "\x1b" not in out
 
 
-def test_in_a_terminal_there_are_bars_and_the_lines_stay(runs):
-    display, screen = Display("a study"), io.StringIO()
-    display._console = Console(file=screen, force_terminal=True, width=110)
-    go_through(display, runs)
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
+def test_in_a_terminal_there_are_bars_and_the_lines_stay(runs, capsys, monkeypatch):
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "110"}.items():
+        monkeypatch.setenv(name, value)
+    go_through(Display("a study"), runs)
+    screen = capsys.readouterr().err
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen)
     assert "epoch 1/4, loss 0.2500" in text
     assert "1 of 2 runs" in text
     assert "1/2 bce, seed 0: validation F1 25.0" in text
     assert "comparing: 1 of 2 runs" in text
-    hidden, shown = (screen.getvalue().rfind(f"\x1b[?25{end}") for end in "lh")
+    hidden, shown = (screen.rfind(f"\x1b[?25{end}") for end in "lh")
     assert 0 <= hidden < shown, "the cursor is back"
 
 

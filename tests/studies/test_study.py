@@ -64,7 +64,7 @@ def test_a_study_can_grow(pool, tmp_path):
 
 
 class Notes:
-    """A listener that keeps what it is told."""
+    """A listener that keeps all calls."""
 
     def __init__(self):
         self.texts = []
@@ -163,7 +163,7 @@ def test_a_recipe_that_has_changed_does_not_shrink_the_study(pool, tmp_path):
     compare(methods=["bce", "plm"], seeds=1, out=folder, recipe=str(recipe))
     before = (folder / "comparison.json").read_bytes()
     recipe.write_text(re.sub("batch_size = .*", "batch_size = 7", text))
-    sentence = r"bce_seed=0 was trained by another recipe, .*schedule\.batch_size \(\d+ there, 7 asked"
+    sentence = r"bce_seed=0 was trained with another recipe, .*schedule\.batch_size \(\d+ there, 7 asked"
     with pytest.raises(UserError, match=sentence):
         compare(methods=["asl"], seeds=1, out=folder, recipe=str(recipe))
     assert len(pool.made) == 2

@@ -72,6 +72,7 @@ def test_all_runs_are_made_and_heard_of(tmp_path):
 
 def test_workers_are_kept_between_runs_and_share_the_cores(tmp_path, monkeypatch):
     monkeypatch.setattr("tailmask.studies.worker_pool.num_cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     runs = planned(tmp_path, "bce", "plm", seeds=4)
     with Pool(2) as pool:
         pool.make(runs[:4])
@@ -83,6 +84,7 @@ def test_workers_are_kept_between_runs_and_share_the_cores(tmp_path, monkeypatch
 
 def test_threads_do_not_depend_on_how_many_runs_are_left(tmp_path, monkeypatch):
     monkeypatch.setattr("tailmask.studies.worker_pool.num_cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     runs = planned(tmp_path, "bce")
     with Pool(4) as pool:
         pool.make(runs)
@@ -179,3 +181,14 @@ def test_each_worker_gets_a_gpu_of_its_own(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
     chosen = [worker_process._environment(number, 1)["CUDA_VISIBLE_DEVICES"] for number in range(3)]
     assert chosen == ["2", "5", "2"]
+
+
+def test_workers_use_no_more_threads_than_the_variable_allows(tmp_path, monkeypatch):
+    monkeypatch.setattr("tailmask.studies.worker_pool.num_cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    runs = planned(tmp_path, "bce")
+    with Pool(1) as pool:
+        pool.make(runs)
+    record = json.loads((runs[0].folder / "run.json").read_text())
+    assert (record["threads"], record["omp"]) == (3, "3")

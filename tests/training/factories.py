@@ -20,10 +20,20 @@ def normed(shape: Sequence[int], num_classes: int) -> nn.Module:
     )
 
 
+# The modes of the layers of `frozen` in each batch that gradients were computed for.
+TRAINED_MODES: list[tuple[bool, ...]] = []
+
+
 def frozen(shape: Sequence[int], num_classes: int) -> nn.Module:
     """The same with statistics that are to stay as they are."""
     network = normed(shape, num_classes)
     network[1].eval()
+
+    def note_modes(layers: nn.Module, _: object) -> None:
+        if torch.is_grad_enabled():
+            TRAINED_MODES.append(tuple(layer.training for layer in layers.children()))
+
+    network.register_forward_pre_hook(note_modes)
     return network
 
 
@@ -82,7 +92,7 @@ def failing_in_training(shape: Sequence[int], num_classes: int) -> nn.Module:
 
 
 class Counting(nn.Module):
-    """Draws and counts in every pass, whatever the mode."""
+    """Draws and counts in every pass, in any mode."""
 
     calls: Tensor
     noise: Tensor

@@ -60,7 +60,7 @@ def test_two_ranks_train_as_one_process_does(tmp_path: Path, method: str) -> Non
 
 
 def test_two_ranks_weigh_samples_as_one_process_does(tmp_path: Path) -> None:
-    """LDAM divides by the weights of a batch's samples, of which each rank has a share of its own."""
+    """LDAM divides by the weights of a batch's samples; each rank has its own share of them."""
     dataset, execution = tiny_dataset(single_label=True), Execution(devices=2, threads=1)
     one = train(config("ldam+drw"), tmp_path / "one", dataset=dataset)
     two = train(config("ldam+drw"), tmp_path / "two", dataset=dataset, execution=execution)

@@ -1,4 +1,4 @@
-"""Networks of the user's own in training: what does not fit is told, and what is frozen stays so."""
+"""Networks of the user's own in training: misfits are named, and frozen weights stay frozen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tailmask._util.messages import UserError
 from tailmask.runs.model_file import load_model
 from tailmask.training import train
 from tailmask.training.run_parts import build_parts
-from tailmask.training.with_lightning.lightning_module import TrainingModule
+from training.factories import TRAINED_MODES
 
 
 def own(name: str) -> list[str]:
@@ -17,20 +17,13 @@ def own(name: str) -> list[str]:
     return [f"model.name=training.factories:{name}", "model.hidden=[]", "model.dropout=0"]
 
 
-def test_frozen_layers_stay_frozen_through_a_run_and_a_restart(dataset, tmp_path, monkeypatch) -> None:
-    modes = []
-    real = TrainingModule.training_step
-
-    def spying(self, batch, batch_idx):
-        modes.append(tuple(module.training for module in self.network))
-        return real(self, batch, batch_idx)
-
-    monkeypatch.setattr(TrainingModule, "training_step", spying)
+def test_frozen_layers_stay_frozen_through_a_run_and_a_restart(dataset, tmp_path) -> None:
+    TRAINED_MODES.clear()
     config = tiny_config(epochs=3, fields=own("frozen"))
     with pytest.raises(RuntimeError, match="stop"):
         train(config, tmp_path / "run", dataset=dataset, progress=Interrupter(2, error=RuntimeError("stop")))
     run = train(config, tmp_path / "run", dataset=dataset)
-    assert set(modes) == {(True, False, True, True, True)}
+    assert set(TRAINED_MODES) == {(True, False, True, True, True)}
     network, _ = load_model(run.folder / "model.safetensors", model="training.factories:frozen")
     assert network[1].num_batches_tracked == 0
     assert network[1].running_mean.eq(0).all()

@@ -1,4 +1,4 @@
-"""A run and its folder: a restart changes nothing, and what is there is never spoiled."""
+"""A run and its folder: a restart changes nothing, and existing files are never damaged."""
 
 from __future__ import annotations
 

@@ -192,11 +192,15 @@ def test_a_checkpoint_that_does_not_fit_is_refused(dataset, tmp_path, lacking: s
         train(tiny_config(), tmp_path / "run", dataset=dataset)
 
 
-def test_a_run_in_between_writes_no_checkpoint(dataset, tmp_path, monkeypatch) -> None:
-    written = []
-    monkeypatch.setattr(table_run, "write_checkpoint", lambda *_, **__: written.append(1))
-    train(tiny_config(), tmp_path / "run", dataset=dataset)
-    assert not written
+def test_a_short_run_writes_no_checkpoint(dataset, tmp_path) -> None:
+    class Watcher(Interrupter):
+        def record(self, record):
+            super().record(record)
+            assert find_checkpoint(tmp_path / "run") is None
+
+    watcher = Watcher()
+    train(tiny_config(), tmp_path / "run", dataset=dataset, progress=watcher)
+    assert watcher.records
 
 
 @pytest.mark.parametrize(

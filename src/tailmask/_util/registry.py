@@ -177,6 +177,7 @@ def word(
             checked.__init__ = _with_bounds(checked.__init__)
         else:
             checked = _with_bounds(builder)
+        checked.declared_as = name
         checked._check_options = check
         return typing.cast(Builder, checked)
 

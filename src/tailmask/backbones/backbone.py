@@ -25,7 +25,7 @@ class Backbone(Protocol):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that its features depend on beside the samples: weights, preprocessing, options."""
+        """SHA-256 of the weights, the preprocessing and the options: all that determines its features."""
         ...
 
     def features(self, samples: Sequence[Any]) -> NDArray[np.float32]:
@@ -35,10 +35,10 @@ class Backbone(Protocol):
 
 @dataclass(frozen=True)
 class BackboneChoice:
-    """Which backbone, and how its features are taken.
+    """A backbone and the way to get its features.
 
-    `name` is `hf:NAME_OR_FOLDER`, `timm:NAME`, or the import path `module:function` of an encoder of the
-    user's own.
+    `name` is `hf:NAME_OR_FOLDER`, `timm:NAME`, or the import path `module:function` of the user's own
+    encoder.
 
     >>> BackboneChoice("hf:models/vit", "images").short_name
     'hf:vit'
@@ -47,7 +47,7 @@ class BackboneChoice:
     name: str
     kind: Kind
     pooling: Pooling | None = None
-    flips: bool = False  # the mean of an image's features and of its mirror image's
+    flips: bool = False  # use the mean of the features of an image and of its mirror image
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind) or self.pooling not in (None, *get_args(Pooling)):
@@ -55,21 +55,21 @@ class BackboneChoice:
         if self.flips and self.kind == "texts":
             raise UserError("--flips is for images: texts have no mirror image")
         if self.pooling is not None and not self.name.startswith("hf:"):
-            raise UserError(f"--pooling is for hf: models, not for {self.name}: it has a pooling of its own")
+            raise UserError(f"--pooling is for hf: models, not for {self.name}: leave it out")
 
     @property
     def is_code(self) -> bool:
-        """Whether it is a function of the user's own, which only its user may name."""
+        """True if it is the user's own function. Only the user may name it, never a file."""
         return not is_backbone(self.name)
 
     @property
     def short_name(self) -> str:
-        """The name without the folder that it is in."""
+        """The name without its parent folder."""
         prefix, _, rest = self.name.partition(":")
         return self.name if self.is_code else f"{prefix}:{rest.rstrip('/').rpartition('/')[2]}"
 
     def named(self, name: str) -> BackboneChoice:
-        """The same choice with the model found elsewhere."""
+        """The same choice with another name, such as the folder that the model is in now."""
         return replace(self, name=name)
 
     def to_json(self) -> dict[str, Any]:
@@ -78,12 +78,12 @@ class BackboneChoice:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> BackboneChoice:
-        """Read what `to_json` wrote."""
+        """The choice that `to_json` wrote."""
         return cls(str(value["name"]), value["kind"], value["pooling"], bool(value["flips"]))
 
 
 def is_backbone(name: str) -> bool:
-    """Whether a model's name is that of a pretrained model.
+    """True if a name is that of a pretrained model.
 
     >>> is_backbone("hf:facebook/dinov2-small"), is_backbone("package.module:factory")
     (True, False)
@@ -92,7 +92,7 @@ def is_backbone(name: str) -> bool:
 
 
 def open_backbone(choice: BackboneChoice) -> Backbone:
-    """The backbone that was chosen; a model that cannot be found is a `UserError`."""
+    """The chosen backbone; raises a `UserError` if the model is not found."""
     if choice.name.startswith("hf:"):
         from tailmask.backbones.hugging_face import HuggingFaceBackbone
 

@@ -20,12 +20,12 @@ from tailmask.backbones.backbone import Backbone, Kind
 
 __all__ = ["FOLDER", "Samples", "cached_features"]
 
-# Where features are kept unless another folder is named: beside the studies, in the current folder.
+# The default folder of the cache, in the current folder, beside the studies.
 FOLDER = Path("tailmask-features")
 
-# Samples whose features are computed and written at once; what a kill costs at most.
+# Number of samples per file of features. A killed process loses at most one file.
 SHARD = 256
-# Samples that are decoded at once, as full images fill memory.
+# Number of images that are decoded at once: images at full size need much memory.
 DECODED = 32
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -44,16 +44,16 @@ class Samples(Protocol):
         ...
 
     def take(self, index: Sequence[int]) -> list[Any]:
-        """Some of the samples, as a backbone takes them."""
+        """Some of the samples, in the form that a backbone takes."""
         ...
 
 
 def cached_features(backbone: Backbone, samples: Samples, folder: Path | None = None) -> NDArray[np.float32]:
-    """Features (N, D) of the samples: from the cache those that are in it, computed and kept the others.
+    """Features (N, D) of the samples. They are read from the cache; missing ones are computed and stored.
 
-    A sample is known by its content: another split, a file with more rows or another order need only what is
-    new. The folder of a backbone holds shards, each written whole or not at all; a damaged one is computed
-    again.
+    The key of a sample is a digest of its content. After another split, in another order or in a file with
+    more rows, only new samples are computed. Each backbone has its own folder of shards. A shard is written
+    whole or not at all, and a damaged one is computed again.
     """
     if not len(samples):
         raise UserError(f"there are no {samples.kind} to compute features of")
@@ -83,7 +83,9 @@ def _computed(
         advance(len(pieces[-1]))
     features = np.concatenate(pieces)
     if not np.isfinite(features).all():
-        raise UserError(f"the backbone gave NaN or infinite features for some {samples.kind}")
+        raise UserError(
+            f"the backbone gave NaN or infinite features for some {samples.kind}: choose another model"
+        )
     return features
 
 
@@ -109,7 +111,7 @@ def _write(store: Path, keys: Sequence[bytes], features: NDArray[np.float32]) ->
 
 @contextlib.contextmanager
 def _lock(store: Path) -> Iterator[None]:
-    """One process at a time computes, so that workers and ranks wait for the first of them."""
+    """Let one process at a time compute; other workers and ranks wait for it."""
     store.mkdir(parents=True, exist_ok=True)
     with require("filelock", extra="cli").FileLock(store / ".lock"):
         yield
@@ -117,7 +119,7 @@ def _lock(store: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _progress(kind: Kind, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar with samples per second on the error stream; a line now and then where it is no terminal."""
+    """Show a bar with samples per second on the error stream; outside a terminal, a line every 30 seconds."""
     rich = require("rich.progress", extra="cli")
     console = require("rich.console", extra="cli").Console(stderr=True)
     began, done, last = time.monotonic(), 0, time.monotonic()

@@ -1,4 +1,4 @@
-"""Where a model of Hugging Face is: a folder of the user's, or its place in the cache of the hub."""
+"""The folder of a Hugging Face model: the user's own folder, or one in the cache of the hub."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tailmask._util.messages import UserError, listing, require
 
 __all__ = ["files_digest", "find_folder"]
 
-# Weights, configuration, and what tokenizers and image processors are read from; no other form of weights.
+# Files to download: safetensors weights, the configuration, the tokenizer and the image processor.
 WANTED = ("*.json", "*.txt", "*.model", "model.safetensors", "model-*.safetensors")
 
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
@@ -22,9 +22,11 @@ def find_folder(name: str) -> Path:
     if path.is_dir():
         return _checked(path)
     if path.exists():
-        raise UserError(f"hf:{name} must be a folder with config.json and model.safetensors, got a file")
+        raise UserError(
+            f"hf:{name} must be a folder with config.json and model.safetensors, got a file: name its folder"
+        )
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) or name.startswith(".") or name.count("/") > 1:
-        raise UserError(f"there is no folder {name!r} with a model in it: check --model hf:{name}")
+        raise UserError(f"there is no folder {name!r} with a model: check --model hf:{name}")
     return _checked(_from_hub(name))
 
 
@@ -34,39 +36,41 @@ def _from_hub(name: str) -> Path:
         folder = Path(hub.snapshot_download(name, allow_patterns=WANTED, local_files_only=True))
         if any(folder.glob("model*.safetensors")):
             return folder
-    except (OSError, ValueError):  # nothing of it is in the cache
+    except (OSError, ValueError):  # the model is not in the cache
         pass
     try:
         return Path(hub.snapshot_download(name, allow_patterns=WANTED))
-    except Exception as error:  # of the network, the hub, or the disk: dozens of kinds
+    except Exception as error:  # the network, the hub and the disk raise many kinds of errors
         reason = _first_line(error)
         raise UserError(
             f"the model {name!r} is neither a folder here nor in the cache {hub.constants.HF_HUB_CACHE}, and "
-            f"it cannot be downloaded ({reason}): where there is a network run `hf download {name} "
-            f"--local-dir FOLDER`, bring FOLDER here, and say --model hf:FOLDER"
+            f"it cannot be downloaded ({reason}): on a machine with a network, run `hf download {name} "
+            f"--local-dir FOLDER`, copy FOLDER here, and use --model hf:FOLDER"
         ) from error
 
 
 def _checked(folder: Path) -> Path:
     if not (folder / "config.json").is_file():
         raise UserError(
-            f"{folder} is not the folder of a model: it has no config.json, as save_pretrained writes it"
+            f"{folder} has no config.json, so it is not a model: name a folder that save_pretrained wrote"
         )
     if any(folder.glob("model*.safetensors")):
         return folder
     pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
     if pickles:
         raise UserError(
-            f"{folder} has its weights only as {listing(pickles)}, which is not read because pickles can run "
-            "code: save the model with save_pretrained(..., safe_serialization=True)"
+            f"{folder} has its weights only in {listing(pickles)}, and pickles are not read because they can "
+            "run code: save the model with save_pretrained(..., safe_serialization=True)"
         )
-    raise UserError(f"{folder} has no model.safetensors: the weights of the model are missing")
+    raise UserError(
+        f"{folder} has no model.safetensors with the weights: save the model with save_pretrained"
+    )
 
 
 def files_digest(folder: Path) -> str:
-    """SHA-256 of the files in a model's folder that its features can depend on.
+    """SHA-256 of all files in a model's folder that can change its features.
 
-    Reading them takes a second for a gigabyte.
+    It takes about a second per gigabyte.
     """
     total = hashlib.sha256()
     files = {path for pattern in WANTED for path in (*folder.glob(pattern), *folder.glob(f"*/{pattern}"))}

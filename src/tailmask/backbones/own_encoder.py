@@ -1,11 +1,10 @@
-"""Encoders of the user's own: any function from a list of texts or images to an array."""
+"""The user's own encoders: any function from a list of texts or images to an array."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 import inspect
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmask._util.messages import UserError
+from tailmask._util.own_code import import_own
 from tailmask.backbones.backbone import BackboneChoice
 
 __all__ = ["OwnEncoder"]
@@ -24,9 +24,9 @@ __all__ = ["OwnEncoder"]
 
 @dataclass(frozen=True)
 class OwnEncoder:
-    """A callable that turns a list of samples into an array (N, D), or an object with such an `encode`.
+    """A function that turns a list of samples into an array (N, D), or an object with such a method `encode`.
 
-    Its digest is that of its module's source and of its name: a model that it loads is not in it.
+    The digest covers the source of its module and its name, but not a model that it loads.
     """
 
     choice: BackboneChoice
@@ -36,18 +36,8 @@ class OwnEncoder:
     @classmethod
     def open(cls, choice: BackboneChoice) -> OwnEncoder:
         """Import the encoder."""
-        module_name, _, attribute = choice.name.partition(":")
-        if not all([*module_name.split("."), attribute]):
-            raise UserError(f"the encoder {choice.name!r} must be written as package.module:function")
-        here = str(Path.cwd())
-        if here not in sys.path:  # a console script, unlike `python -m`, does not search the current folder
-            sys.path.insert(0, here)
-        try:
-            module = importlib.import_module(module_name)
-            found = getattr(module, attribute)
-        except Exception as error:  # whatever a user's own code raises
-            raise UserError(f"the encoder {choice.name!r} cannot be imported: {error}") from error
-        encode = getattr(found, "encode", found)  # a model of sentence-transformers has it
+        module, found = import_own(choice.name, what="encoder", form="package.module:function")
+        encode = getattr(found, "encode", found)  # as models of sentence-transformers have it
         if not callable(encode) or inspect.isclass(found):
             raise UserError(
                 f"the encoder {choice.name} must be a function from a list to an array, or an object with a "
@@ -63,7 +53,7 @@ class OwnEncoder:
         return hashlib.sha256(about + source).hexdigest()
 
     def features(self, samples: Sequence[Any]) -> NDArray[np.float32]:
-        """Features (N, D), checked: the numbers are those of someone else's code."""
+        """Features (N, D), checked because the user's own code computes them."""
         features = self._called(list(samples))
         if self.choice.flips:
             flip = importlib.import_module("PIL.ImageOps").mirror
@@ -75,7 +65,7 @@ class OwnEncoder:
             values = self.encode(samples)
             array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
             found = array.astype(np.float32)
-        except Exception as error:  # whatever a user's own code raises
+        except Exception as error:  # a user's own code may raise anything
             reason = " ".join(str(error).split())[:300]
             raise UserError(
                 f"the encoder {self.choice.name} failed: {type(error).__name__}: {reason}"
@@ -86,5 +76,5 @@ class OwnEncoder:
                 f"of shape ({len(samples)}, D), got shape {found.shape}"
             )
         if not np.isfinite(found).all():
-            raise UserError(f"the encoder {self.choice.name} gave NaN or infinite features")
+            raise UserError(f"the encoder {self.choice.name} gave NaN or infinite features: check its code")
         return found

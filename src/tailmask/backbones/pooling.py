@@ -1,18 +1,18 @@
-"""One vector per sample from a model's outputs, in the way that suits its family.
+"""One vector per sample from a model's outputs, depending on the model's family.
 
-Images, unless `--pooling` says otherwise:
+Defaults for images:
 
 | family | features |
 |---|---|
-| ViT, DeiT, ViT-MAE, ViT-MSN | the CLS token behind the last layer norm (their pooler is often untrained) |
+| ViT, DeiT, ViT-MAE, ViT-MSN | the CLS token after the last layer norm (their pooler is often untrained) |
 | DINOv2, DINOv3, CLIP's image tower | `pooler_output`: the normalised CLS token |
 | ConvNeXt, ResNet, RegNet, EfficientNet, Swin, BEiT | `pooler_output`: the mean over the image |
 | SigLIP's image tower | `pooler_output`: its attention head |
-| any other | `pooler_output` where there is one, else the mean over the image |
+| any other | `pooler_output` if there is one, else the mean over the image |
 
-Texts: a folder of sentence-transformers says it itself (`1_Pooling/config.json`, and whether the length is
-made 1). All others (BERT, RoBERTa, ModernBERT, DeBERTa, MiniLM, encoders of T5) give the mean over the tokens
-that are no padding.
+Texts: a folder of sentence-transformers names its pooling (`1_Pooling/config.json`), and whether vectors are
+scaled to length 1. All other models (BERT, RoBERTa, ModernBERT, DeBERTa, MiniLM, encoders of T5) give the
+mean over the tokens without padding.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tailmask.backbones.backbone import Pooling
 
 __all__ = ["TextPooling", "pool_image", "pool_text", "read_text_pooling"]
 
-# Families with a CLS token, and those of them whose pooler is a layer that may never have been trained.
+# Families with a CLS token, and those among them whose pooler may be untrained.
 _CLS = ("vit", "deit", "vit_mae", "vit_msn", "beit", "dinov2", "dinov2_with_registers", "dinov3_vit")
 _CLS_CLIP = ("clip_vision_model", "metaclip_2_vision_model")
 _OWN_POOLER = ("vit", "deit", "vit_mae", "vit_msn")
@@ -60,7 +60,7 @@ def pool_image(outputs: Any, config: Any, pooling: Pooling | None) -> Tensor:
 
 @dataclass(frozen=True)
 class TextPooling:
-    """How texts are pooled, and the longest text in tokens, None where the tokenizer says it."""
+    """How texts are pooled, and the longest text in tokens; None if the tokenizer sets it."""
 
     pooling: Pooling = "mean"
     normalize: bool = False
@@ -68,14 +68,14 @@ class TextPooling:
 
 
 def read_text_pooling(folder: Path, asked: Pooling | None) -> TextPooling:
-    """The pooling that a sentence-transformers folder names, else the mean over the tokens."""
+    """The pooling that a folder of sentence-transformers names, else the mean over the tokens."""
     modules = _json(folder / "modules.json", [])
     names = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
     unknown = set(names) - {"Transformer", "Pooling", "Normalize"}
     if unknown and asked is None:
         raise UserError(
-            f"{folder} is a model of sentence-transformers with the layer {min(unknown)}, which is not built "
-            "here: name its encode function with --encoder, or choose --pooling mean"
+            f"{folder} is a model of sentence-transformers with the layer {min(unknown)}, which tailmask "
+            "does not know: name its encode function with --encoder, or choose --pooling mean"
         )
     limit = _json(folder / "sentence_bert_config.json", {}).get("max_seq_length")
     if asked is not None or "Pooling" not in names:
@@ -95,14 +95,14 @@ def _sentence_pooling(config: dict[str, Any], folder: Path) -> Pooling:
     }
     if len(modes) != 1 or modes[0] not in known:
         raise UserError(
-            f"{folder} pools its tokens by {', '.join(modes) or 'nothing that is named'}, which is not built "
-            "here: choose --pooling mean or cls"
+            f"{folder} pools its tokens by {', '.join(modes) or 'an unnamed method'}, which tailmask "
+            "does not know: choose --pooling mean or cls"
         )
     return known[modes[0]]
 
 
 def pool_text(outputs: Any, mask: Tensor, how: TextPooling) -> Tensor:
-    """Features (N, D) from the outputs of a model for texts; `mask` (N, T) is 0 where there is padding."""
+    """Features (N, D) from the outputs of a model for texts; `mask` (N, T) is 0 for padding."""
     hidden: Tensor = outputs.last_hidden_state
     pooled: Tensor | None
     if how.pooling == "pooler":

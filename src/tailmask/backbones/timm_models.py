@@ -24,7 +24,7 @@ BATCH_SIZE = 32
 
 @dataclass(frozen=True)
 class TimmBackbone:
-    """A model of timm without its head: the pooled features in front of it."""
+    """A model of timm without its head; its features are the pooled inputs of the head."""
 
     choice: BackboneChoice
     network: nn.Module
@@ -32,9 +32,11 @@ class TimmBackbone:
 
     @classmethod
     def open(cls, choice: BackboneChoice) -> TimmBackbone:
-        """The model that `choice` names, with its weights from a safetensors file of the hub."""
+        """The model that `choice` names, with weights from a safetensors file of the hub."""
         if choice.kind != "images":
-            raise UserError(f"{choice.name} is a model for images, but the data are {choice.kind}")
+            raise UserError(
+                f"{choice.name} is a model for images, but the data are {choice.kind}: choose an hf: model"
+            )
         timm, name = _timm(), choice.name.removeprefix("timm:")
         if not timm.is_model(name.partition(".")[0]):
             raise UserError(f"timm has no model {name!r}: timm.list_models('*', pretrained=True) names all")
@@ -43,7 +45,7 @@ class TimmBackbone:
         state = require("safetensors.torch", extra="hf").load_file(weights)
         missing = network.load_state_dict(state, strict=False).missing_keys
         if missing:
-            raise UserError(f"the weights of {choice.name} are not all there: {missing[0]} is missing")
+            raise UserError(f"the weights of {choice.name} lack {missing[0]}: download them again")
         return cls(choice, network.eval().requires_grad_(False), weights)
 
     @cached_property
@@ -84,14 +86,17 @@ def _timm() -> Any:
     except UserError:
         raise
     except Exception as error:  # a torchvision that was built for another torch
-        raise UserError(f"timm cannot be imported: {error}") from error
+        raise UserError(
+            f"timm cannot be imported ({error}): install the torchvision that was built for torch "
+            f"{torch.__version__}"
+        ) from error
 
 
 def _weights(name: str, repository: str) -> Path:
     hub = require("huggingface_hub", extra="hf")
     if not repository:
         raise UserError(
-            f"timm:{name} has no pretrained weights on the hub: choose a name with a tag behind it"
+            f"timm:{name} has no pretrained weights on the hub: choose a name that ends with a tag"
         )
     file = "model.safetensors"
     try:
@@ -100,10 +105,10 @@ def _weights(name: str, repository: str) -> Path:
         pass
     try:
         return Path(hub.hf_hub_download(repository, file))
-    except Exception as error:  # of the network, the hub, or the disk: dozens of kinds
+    except Exception as error:  # the network, the hub and the disk raise many kinds of errors
         reason = " ".join(str(error).split())[:160]
         raise UserError(
             f"the weights of timm:{name} are not in the cache {hub.constants.HF_HUB_CACHE} and cannot be "
-            f"downloaded ({reason}): where there is a network run `hf download {repository} {file}` and "
-            "bring that cache here"
+            f"downloaded ({reason}): on a machine with a network, run `hf download {repository} {file}`, and "
+            "copy its cache here"
         ) from error

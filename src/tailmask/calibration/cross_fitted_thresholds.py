@@ -1,7 +1,7 @@
-"""How good decisions will be on new data, from the validation data that fit their thresholds.
+"""Expected scores of decisions on new data, estimated on the validation data that fit their thresholds.
 
-A threshold looks better on the rows that it was fitted on than on others. So the rows are cut into folds, and
-the thresholds for each fold are fitted on the other folds.
+A threshold looks better on the rows that it was fitted on than on others. So the rows are divided into folds,
+and the thresholds for each fold are fitted on the other folds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tailmask.calibration.thresholds import BOUND, SHRINKAGE, check_labels, logi
 
 __all__ = ["ExpectedScores", "cross_fitted_labels", "expected_scores"]
 
-# Cuts that a resampled class chooses from: scores of its positives, and quantiles of all its scores.
+# A resampled class chooses among these cuts: scores of its positives, and quantiles of all its scores.
 MOST_POSITIVE_CUTS, QUANTILE_CUTS = 32, 16
 
 
@@ -28,14 +28,14 @@ class ExpectedScores:
 
     positives: Tensor  # (C,) int64: known positives
     scores: dict[str, Tensor]  # "precision", "recall", "f1": (C,) float64
-    low: dict[str, Tensor]  # the same: lower ends of 95 % intervals, NaN where none was computed
-    high: dict[str, Tensor]
+    low: dict[str, Tensor]  # lower ends of 95 % intervals (C,), NaN if none was computed
+    high: dict[str, Tensor]  # upper ends
 
 
 def cross_fitted_labels(
     rule: DecisionRule, probabilities: Tensor, targets: Tensor, folds: ArrayLike
 ) -> Tensor:
-    """Which labels are predicted (N, C), each fold's by thresholds that were fitted on the other folds.
+    """The predicted labels (N, C), for each fold with thresholds fitted on the other folds.
 
     `folds` (N,) numbers the fold of each row.
 
@@ -61,16 +61,17 @@ def expected_scores(
     targets: Tensor,
     folds: ArrayLike,
     *,
+    groups: ArrayLike | None = None,
     fewest: int = 5,
     resamples: int = 200,
     seed: int = 0,
 ) -> ExpectedScores:
     """Precision, recall and F1 of cross-fitted decisions for each class, with 95 % intervals.
 
-    The intervals include the choice of the threshold. Each class's rows are resampled (the Poisson
-    bootstrap), and in each resample thresholds are fitted and scored anew, fold by fold. The threshold that
-    classes share stays as it is. Classes with fewer positives than `fewest` get no interval: it would promise
-    too much.
+    The intervals include the chance in the choice of the threshold: each class's rows are resampled (the
+    Poisson bootstrap), and thresholds are fitted and scored again on each resample, fold by fold. The shared
+    threshold is not fitted again. Rows with the same number in `groups` (N,) are drawn together; give them
+    one fold. Classes with fewer positives than `fewest` get no interval, because it would be too narrow.
 
     >>> targets = (torch.arange(200) % 4 == 0).int()[:, None]
     >>> probabilities = torch.where(targets == 1, 0.8, 0.2)
@@ -88,6 +89,7 @@ def expected_scores(
     if rule.top is None:
         shared = rule.shared_cut(probabilities, targets)
         fold = np.unique(np.asarray(folds), return_inverse=True)[1]
+        group = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
         for index in (positives >= fewest).nonzero().flatten().tolist():
             rows = known[:, index].numpy()
             drawn = _resampled_class(
@@ -95,6 +97,7 @@ def expected_scores(
                 logit(probabilities[:, index].numpy())[rows].clip(-BOUND, BOUND),
                 present[:, index].numpy()[rows],
                 fold[rows],
+                group=None if group is None else group[rows],
                 shared=shared,
                 generator=np.random.default_rng([seed, index]),
                 resamples=resamples,
@@ -124,18 +127,28 @@ def _resampled_class(
     present: NDArray[np.bool_],
     fold: NDArray[np.int64],
     *,
+    group: NDArray[np.int64] | None,
     shared: float,
     generator: np.random.Generator,
     resamples: int,
 ) -> NDArray[np.float64]:
     """Precision, recall and F1 (3, B) of one class in resampled rows, with a new threshold in each fold.
 
-    Rows enter as counts between neighbouring cuts: the sum of n rows' Poisson weights is Poisson, too.
+    Rows enter as counts between neighbouring cuts: the sum of n rows' Poisson weights is Poisson, too. Groups
+    enter by their own counts.
     """
     cuts = _candidate_cuts(scores, present, shared)  # (M,)
-    counts = np.zeros((2, int(fold.max()) + 1, len(cuts) + 1))
-    np.add.at(counts, (present.astype(int), fold, np.searchsorted(cuts, scores, side="right")), 1)
-    drawn = generator.poisson(counts, size=(resamples, *counts.shape)).astype(np.float64)  # (B, 2, K, M + 1)
+    shape = (2, int(fold.max()) + 1, len(cuts) + 1)
+    places = (present.astype(int), fold, np.searchsorted(cuts, scores, side="right"))
+    if group is None:
+        counts = np.zeros(shape)
+        np.add.at(counts, places, 1)
+        drawn = generator.poisson(counts, size=(resamples, *shape)).astype(np.float64)  # (B, 2, K, M + 1)
+    else:
+        place, size = np.ravel_multi_index(places, shape), int(np.prod(shape))
+        weights = generator.poisson(1.0, size=(resamples, int(group.max()) + 1))
+        drawn = np.stack([np.bincount(place, each[group], minlength=size) for each in weights])
+        drawn = drawn.reshape(resamples, *shape)
     above = drawn[..., ::-1].cumsum(-1)[..., ::-1]
     total = above[:, 1, :, 0]  # positives (B, K)
     none = np.zeros_like(above[..., :1])  # what a cut above all scores predicts

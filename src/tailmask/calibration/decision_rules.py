@@ -1,4 +1,4 @@
-"""What decisions are for: F1, a precision, a recall, a cost of misses, or a number of labels per sample."""
+"""Decision rules: F1, a precision, a recall, a cost of misses, or a number of labels per sample."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _FORMS = "f1, precision=0.9, recall=0.8, cost=5 or top=3"
 
 @dataclass(frozen=True)
 class DecisionRule:
-    """What the thresholds of the classes are fitted for.
+    """The goal that the thresholds of the classes are fitted for.
 
     - `f1`: the highest F1 of each class;
     - `precision=0.9`: the highest recall among the thresholds with at least this precision;
     - `recall=0.8`: the highest precision among the thresholds with at least this recall;
-    - `cost=5`: the lowest cost, where a miss costs as much as five false alarms;
+    - `cost=5`: the lowest cost if a miss costs as much as five false alarms;
     - `top=3`: no thresholds; each sample gets its three most probable labels.
 
-    Where no threshold of a class reaches a precision, the one that comes nearest is taken.
+    If no threshold of a class reaches the precision, the class gets the one that comes nearest.
 
     >>> rule = DecisionRule.parse("precision=0.9")
     >>> print(rule), rule.value

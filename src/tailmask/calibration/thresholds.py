@@ -1,4 +1,4 @@
-"""Thresholds by F1 on validation data, one for each class; few positives draw them to a shared one."""
+"""One threshold per class, fitted for F1 on validation data and shrunk towards a shared threshold."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ __all__ = [
     "logit",
 ]
 
-# Shared thresholds are looked for, and fitted ones are averaged, within these logits: probabilities of 6e-6
-# and its opposite. A class whose best threshold lies beyond is one whose positives were never recognised.
+# The search for shared thresholds and the average of fitted ones stay within ±BOUND logits: probabilities
+# from 6e-6 to 1 − 6e-6. If the best threshold lies outside, the class's positives were never recognised.
 BOUND = 12.0
 NUM_STEPS = 240
 
-# In trials on Mulan's sets with validation parts of 2, 5 and 15 %, values from 3 to 10 did about as well, and
-# better than thresholds of each class's own or one for all.
+# In trials on Mulan's sets with validation parts of 2, 5 and 15 %, all values from 3 to 10 were about equally
+# good. They were better than a separate threshold for each class and better than one threshold for all.
 SHRINKAGE = 5.0
 
-BLOCK = 2**22  # labels worked on at once
+BLOCK = 2**22  # labels per block
 
 
 def fit_thresholds(probabilities: Tensor, targets: Tensor, *, shrinkage: float = SHRINKAGE) -> Tensor:
-    """Thresholds (C,) that are good for F1 on validation data and hold on other data, for rare classes too.
+    """Thresholds (C,) with a high F1 on validation data that also work on new data and for rare classes.
 
-    Each class has a threshold of its own with the highest F1, halfway (in logits) between two scores, and
-    all share one, with the highest mean F1 (`fit_shared_threshold`). The former is exact for the validation
-    data and, with few positives, mostly chance. So the two are averaged as logits, with weights n and
-    `shrinkage` for a class with n validation positives: empirical Bayes' form for the mean of n observations
-    with a known prior. A class without positives gets the shared threshold; `shrinkage=0` averages nothing;
-    `shrinkage=math.inf` shares one threshold.
+    A class's own threshold has the highest F1 of the class and lies halfway (in logits) between two scores.
+    With few positives it is mostly chance. The shared threshold has the highest mean F1 over all classes
+    (`fit_shared_threshold`). The result is the average of the two in logits, with weights n and `shrinkage`
+    for a class with n validation positives. This is the empirical Bayes estimate of a mean from n
+    observations and a known prior. A class without positives gets the shared threshold. `shrinkage=0` gives
+    the classes' own thresholds, `shrinkage=math.inf` the shared one.
 
-    Targets are 1, 0, or −1 or NaN where unknown (left out). A label is predicted where its probability is at
-    least the threshold, which is a float64 where the probabilities are, else a float32.
+    Targets are 1, 0, or −1 or NaN if unknown; unknown labels are left out. A label is predicted if its
+    probability is at least the threshold. Thresholds are float64 if the probabilities are, else float32.
 
     >>> probabilities = torch.tensor([[0.9, 0.2], [0.3, 0.1], [0.2, 0.1], [0.1, 0.1]])
     >>> targets = torch.tensor([[1, 0], [1, 0], [0, 0], [0, 0]])
@@ -67,9 +67,10 @@ def fit_thresholds(probabilities: Tensor, targets: Tensor, *, shrinkage: float =
 def fit_shared_threshold(probabilities: Tensor, targets: Tensor) -> float:
     """The one threshold for all classes with the highest F1 on validation data, averaged over classes.
 
-    Classes without a known positive are left out; without any, it is 0.5. It lies on a grid of steps of 0.1
-    in logits, and is the middle one of those that are equally good. The mean over classes (macro) is what
-    rare classes need: pooled counts (micro) would choose for the frequent ones.
+    Classes without a known positive are left out; if none is left, the threshold is 0.5. It lies on a grid
+    with steps of 0.1 in logits. If several thresholds are equally good, the middle one is returned. F1 is
+    averaged over classes (macro) for the sake of rare classes: with pooled counts (micro), the frequent
+    classes would decide.
 
     >>> round(fit_shared_threshold(torch.tensor([[0.4], [0.3], [0.1]]), torch.tensor([[1], [1], [0]])), 3)
     0.182
@@ -79,7 +80,7 @@ def fit_shared_threshold(probabilities: Tensor, targets: Tensor) -> float:
 
 
 def check_labels(probabilities: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Probabilities in float32 or float64, which labels are known, and which present, all (N, C)."""
+    """Probabilities in float32 or float64, a mask of known labels, and a mask of positives, all (N, C)."""
     if probabilities.ndim != 2 or probabilities.shape != targets.shape:
         raise ValueError(
             "probabilities and targets must have the same shape (N, C), got "
@@ -99,13 +100,13 @@ def class_blocks(probabilities: Tensor) -> Iterator[slice]:
 
 
 def grid_cuts(device: torch.device | None = None) -> Tensor:
-    """The logits that shared thresholds are looked for among."""
+    """The logits (steps,) among which a shared threshold is searched."""
     steps = torch.arange(NUM_STEPS, dtype=torch.float64, device=device)
     return steps * (2.0 * BOUND / NUM_STEPS) - BOUND
 
 
 def counts_above(probabilities: Tensor, known: Tensor, present: Tensor) -> Iterator[Tensor]:
-    """Known labels (2, c, steps) that each step of the grid would predict, a block of classes at a time."""
+    """Counts (2, c, steps) of the known labels that each step of the grid predicts, per block of classes."""
     for columns in class_blocks(probabilities):
         position = probabilities[:, columns].logit() / (2.0 * BOUND) + 0.5
         counts = histogram(
@@ -115,7 +116,7 @@ def counts_above(probabilities: Tensor, known: Tensor, present: Tensor) -> Itera
 
 
 def _shared_cut(probabilities: Tensor, known: Tensor, present: Tensor) -> float:
-    """Logit of the shared threshold."""
+    """The logit of the shared threshold."""
     total = torch.zeros(NUM_STEPS, dtype=torch.float64, device=probabilities.device)  # sum of F1 over classes
     for above in counts_above(probabilities, known, present):
         sizes = above.sum(dim=0) + above[1, :, :1]  # predicted and present ones, (c, steps)
@@ -124,14 +125,14 @@ def _shared_cut(probabilities: Tensor, known: Tensor, present: Tensor) -> float:
 
 
 def best_on_grid(merit: Tensor) -> float:
-    """The middle one of the grid's cuts with the highest merit (steps,)."""
+    """The cut of the grid with the highest merit (steps,); the middle one if several are equal."""
     merit = merit.clone()
-    merit[0] = -math.inf  # the first bin also holds what lies below it
+    merit[0] = -math.inf  # the first bin also holds the scores below it
     return float(grid_cuts(merit.device)[merit == merit.max()].median())
 
 
 def _best_cuts(probabilities: Tensor, known: Tensor, present: Tensor, shared: float) -> tuple[Tensor, Tensor]:
-    """Of each class the cut with the highest F1: its logit, and a threshold that separates just there."""
+    """The cut of each class with the highest F1: its logit (C,), and an exact threshold (C,) at that cut."""
     cuts = np.full(probabilities.shape[1], shared)
     thresholds = np.zeros(probabilities.shape[1])
     for columns in class_blocks(probabilities):
@@ -149,7 +150,7 @@ def _best_cuts(probabilities: Tensor, known: Tensor, present: Tensor, shared: fl
 
 
 def _best_cut(ordered: np.ndarray, positives: np.ndarray, shared: float) -> tuple[float, float]:
-    """The best cut of one class: only just below a positive can F1 have its maximum."""
+    """The logit and the threshold of one class's best cut, which always lies just below a positive."""
     below = np.searchsorted(ordered, positives)  # labels that a cut just below each positive leaves out
     hits = len(positives) - np.searchsorted(positives, positives)
     f1 = 2.0 * hits / (len(ordered) - below + len(positives))
@@ -160,7 +161,7 @@ def _best_cut(ordered: np.ndarray, positives: np.ndarray, shared: float) -> tupl
     cuts = (logit(upper) + logit(lower)) / 2.0
     choice = np.abs(cuts - shared).argmin()
     threshold = upper.dtype.type(1.0 / (1.0 + np.exp(-cuts[choice])))
-    # Between neighbouring floats there is no room, and the threshold must not reach what it leaves out.
+    # If the two scores are neighbouring floats, rounding must not move the threshold down to the lower one.
     if not lower[choice] < threshold <= upper[choice]:
         threshold = upper[choice]
     return float(cuts[choice]), float(threshold)

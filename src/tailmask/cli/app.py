@@ -42,14 +42,14 @@ interrupted runs are resumed. The report covers all runs in the folder.""",
 An interrupted run is resumed, and a finished run is read.""",
     "embed": """Write the features of a pretrained model to a file.
 
-The file is one that all commands read, with the arrays X, Y and classes.""",
+All commands can read the file. It has the arrays X, Y and classes.""",
     "data": "Show statistics of a data set, your own or a public one.",
     "report": """Make a report from finished runs.
 
-The report is a single HTML file that loads nothing else; csv, json and md contain the comparison alone.""",
+The report is a single HTML file that loads nothing else; csv, json and md contain only the comparison.""",
     "predict": """Predict labels for new inputs with a finished run.
 
-The output has the labels and the probability of every class for each input.""",
+The output has the predicted labels and the probability of each class for every input.""",
     "export": "Convert the model of a finished run to another format.",
     "reproduce": """Reproduce a table or figure of the paper.
 

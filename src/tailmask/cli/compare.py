@@ -11,20 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from tailmask._util.messages import UserError
+from tailmask._util.precision import AskedPrecision
 from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.cli.method_help import with_method_help
 from tailmask.cli.model_option import apply_model
 from tailmask.data import DataOptions
-from tailmask.report.result_terminal import open_console
-from tailmask.runs import Setting
-from tailmask.runs.config import AskedPrecision
-from tailmask.studies import compare as compare_methods
-from tailmask.studies import plan_comparison
-from tailmask.studies.progress_display import Display
-from tailmask.studies.worker_pool import raise_failures
 
 if TYPE_CHECKING:
-    from tailmask.comparison.outputs import Decision
+    from tailmask.comparison.run_outputs import Decision
 
 __all__ = ["compare"]
 
@@ -57,7 +51,7 @@ def compare(
 
     Args:
         data: name of a data set, or path of your own file
-        methods: what to compare: METHOD_HELP [default: bce plm plm:adapt=prevalence; for tables and texts
+        methods: methods to compare: METHOD_HELP [default: bce plm plm:adapt=prevalence; for tables and texts
             also linear trees boost ensemble]
         seeds: number of seeds, the same for all methods
         jobs: number of runs at the same time [default: one per GPU, else one per core, at most 8]
@@ -67,25 +61,33 @@ def compare(
         baseline: method to compare with [default: bce, or the method nearest to it]
         tuned_thresholds: show the extra rows with thresholds tuned on the validation split [default: show all
             extra rows]
-        prior_shift: show the extra rows with plm's outputs shifted back to the prevalence in the data
-        decide: what to fit thresholds for: f1, precision=0.9, recall=0.8, cost=5 (a miss costs five false
+        prior_shift: show the extra rows with plm's outputs shifted back to the prevalence of the data
+        decide: goal of the thresholds: f1, precision=0.9, recall=0.8, cost=5 (a miss costs five false
             alarms) or top=3 (three labels per sample)
         tune: choose this option of plm on the validation split first
         epochs: number of epochs; the learning rate schedule is stretched to it
         budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
         recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
         model: network: resnet12, resnet32, resnet50, cnn, mlp, linear, or package.module:factory of your own;
-            or a pretrained model whose features are learned from: hf:NAME_OR_FOLDER, timm:NAME
+            or a pretrained model whose features become the inputs: hf:NAME_OR_FOLDER, timm:NAME
         fields: fields of the recipe, as in optimizer.lr=0.05 model.name=linear
-        precision: floating-point precision of training; bf16 is mixed precision, auto is bf16 where the
+        precision: floating-point precision of training; bf16 is mixed precision, auto is bf16 if the
             processor or the GPU has instructions for it, else 32
         folds: number of folds to cross-fit, 1 for one validation split [default: 5 for tables with fewer than
             20,000 rows, else 1]
     """
+    from tailmask.runs import Setting
+    from tailmask.studies import compare as compare_methods
+    from tailmask.studies import plan_comparison
+    from tailmask.studies.progress_display import Display
+    from tailmask.studies.worker_pool import raise_failures
+
     options, fields = apply_model(model, options, fields)
     if only_list:
         if tune is not None:
-            raise UserError("--tune needs finished runs, and --list makes none: leave one of them out")
+            raise UserError(
+                "--tune needs finished runs, but --list only prints commands: leave one of them out"
+            )
         setting = Setting(data, options, recipe, budget, epochs, tuple(fields), precision, folds=folds)
         for run in plan_comparison(setting, methods or None, seeds=seeds, out=out, baseline=baseline):
             print(run.command)
@@ -119,6 +121,7 @@ def compare(
         raise
     if study.comparison is not None:
         from tailmask.report.comparison_terminal import print_comparison
+        from tailmask.report.result_terminal import open_console
 
         print_comparison(study.comparison, open_console())
         print(f"report in {study.report_path}")

@@ -33,7 +33,7 @@ MOST_ROWS = 1000
 # The default number of folds of cross-fitting.
 FOLDS = 5
 
-# With more columns, the table shows only how many are used for each purpose.
+# With more columns, the table shows only the number of columns per use.
 MOST_COLUMNS = 40
 
 
@@ -84,7 +84,7 @@ def data(
 def _fewest_in_a_fold(dataset: Dataset) -> list[int] | str | None:
     """The smallest number of positives of each class in a fold of training and validation rows.
 
-    A text with the reason if folds are not possible; None for data without raw rows.
+    It is a text with the reason if folds are not possible, and None for data without raw rows.
     """
     from tailmask.learners.folds import make_folds
 
@@ -143,7 +143,7 @@ def _print_tables(
 
 
 def _columns(columns: Sequence[ColumnUse]) -> Any:
-    """A table of the use of each column; for a wide table, the number of columns per use."""
+    """A table with the use of each column; for a wide table, the number of columns per use."""
     text: Any = require("rich.text", extra="cli")
     if len(columns) <= MOST_COLUMNS:
         table = _table("column", "used as", "", "inputs", "empty cells", left=3)

@@ -28,7 +28,7 @@ def embed(
 
     Args:
         data: path of your own file, or name of a public data set
-        out: .npz file to write, with the arrays X, Y and classes; of a public data set one file per split
+        out: .npz file to write, with the arrays X, Y and classes; for a public data set one file per split
         model: pretrained model: hf:NAME_OR_FOLDER or timm:NAME (--encoder names a function of your own)
         force: overwrite an existing file
     """

@@ -36,10 +36,10 @@ def export(
     from tailmask.inference import FORMATS, export_model
 
     suffix = FORMATS[form]
-    target = out or Path(f"{run.resolve().name}{suffix}")
-    if target.suffix.lower() != suffix:
-        raise UserError(f"a file for {form} must end with {suffix}, got {target}")
-    exported = export_model(run, target, study_run=study_run, model=model, force=force)
+    path = out or Path(f"{run.resolve().name}{suffix}")
+    if path.suffix.lower() != suffix:
+        raise UserError(f"a file for {form} must end with {suffix}, got {path}")
+    exported = export_model(run, path, study_run=study_run, model=model, force=force)
     print(" and ".join(map(str, exported.files)) + _checked(exported.difference))
     if exported.note is not None:
         print(f"note: {exported.note}")

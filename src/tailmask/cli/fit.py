@@ -48,18 +48,18 @@ def fit(
         data: name of a data set, or path of your own file
         out: folder of the model [default: tailmask-fit-DATA]
         minutes: time for training; a method that would not finish in time is left out [default: no limit]
-        methods: what to train and combine: METHOD_HELP [default: linear trees boost bce plm:adapt=prevalence;
+        methods: methods to train and combine: METHOD_HELP [default: linear trees boost bce;
             for images bce plm plm:adapt=prevalence]
         folds: number of folds to cross-fit [default: 5 for tables with fewer than 20,000 rows, else 1]
         seed: seed of folds, weights and masks
-        decide: what to fit thresholds for: f1, precision=0.9, recall=0.8, cost=5 (a miss costs five false
+        decide: goal of the thresholds: f1, precision=0.9, recall=0.8, cost=5 (a miss costs five false
             alarms) or top=3 (three labels per row)
         no_importance: leave out the permutation importance of the features
         epochs: number of epochs of the networks
         recipe: name of a recipe for the networks, or your own .toml file [default: the recipe for the data]
-        model: network, or a pretrained model whose features are learned from: hf:NAME_OR_FOLDER, timm:NAME
+        model: network, or a pretrained model whose features become the inputs: hf:NAME_OR_FOLDER, timm:NAME
         fields: fields of the recipe, as in optimizer.lr=0.05
-        form: how to print the result
+        form: format of the printed result
     """
     from tailmask.cli.progress_bar import RunProgress, notes
     from tailmask.fitting import fit as fit_model
@@ -67,13 +67,14 @@ def fit(
     options, fields = apply_model(model, options, fields)
     folder = out or Path(f"tailmask-fit-{Path(data).stem}")
     shown: list[RunProgress] = []
+    printed: set[str] = set()
 
     def listen(method: str) -> RunProgress:
-        shown.append(RunProgress(f"{method} on {Path(data).name}"))
+        shown.append(RunProgress(f"{method} on {Path(data).name}", printed=printed))
         return shown[-1]
 
     try:
-        with notes(RunProgress("fit")):
+        with notes(RunProgress("fit", printed=printed)):
             result = fit_model(
                 data,
                 minutes=minutes,
@@ -124,7 +125,7 @@ def _show(result: FitResult) -> None:
         print(f"note: {sentence}")
     print(result.sentence())
     print(f"Report: {result.report}")
-    print(f"Next: tailmask predict {shlex.quote(str(result.folder))} new.csv --out predictions.csv")
+    print(f"Next: {result.next_command} --out predictions.csv")
 
 
 def _percent(share: float | None) -> str:

@@ -1,4 +1,4 @@
-"""`--model`: a network of the recipe, or a pretrained model whose features are the data's."""
+"""`--model`: a network of the recipe, or a pretrained model whose features become the inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["apply_model"]
 def apply_model(
     model: str | None, options: DataOptions, fields: Sequence[str]
 ) -> tuple[DataOptions, tuple[str, ...]]:
-    """The options about the data and the fields of the recipe with a model's name in the right one.
+    """The options about the data and the fields of the recipe, with a model's name in one of them.
 
     >>> options, fields = apply_model("hf:facebook/dinov2-small", DataOptions(), ())
     >>> options.backbone, fields
@@ -28,7 +28,9 @@ def apply_model(
         return options, tuple(fields)
     if is_backbone(model):
         if options.backbone is not None and options.backbone != model:
-            raise UserError(f"--model {model} and --backbone {options.backbone} name two pretrained models")
+            raise UserError(
+                f"--model {model} and --backbone {options.backbone} name two pretrained models: leave one out"
+            )
         return dataclasses.replace(options, backbone=model), tuple(fields)
     if re.search(r"\.py(:|$)", model) or "/" in model:
         raise UserError(_hint(model))
@@ -36,7 +38,7 @@ def apply_model(
 
 
 def _hint(model: str) -> str:
-    """The right form of a model that was named by a file or by its name on the hub."""
+    """The right way to write a model that was named by a file or by its name on the hub."""
     file, _, function = model.partition(":")
     if file.endswith(".py"):
         module = ".".join(part for part in file.removesuffix(".py").split("/") if part not in ("", ".", ".."))

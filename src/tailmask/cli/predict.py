@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from tailmask.inference import Predictor, RowPredictor
+    from tailmask.inference.label_decision import LabelDecision
 
 __all__ = ["predict"]
 
@@ -38,17 +38,17 @@ def predict(
         run: folder of a finished run or of a study of compare, or a .safetensors file exported from one
         inputs: file like the one that the run was trained on, without labels; for images also a folder
         out: file to write: .csv, .parquet or .jsonl [default: the input's name with -predicted.csv]
-        decide: fit thresholds for this on the run's validation outputs: f1, precision=0.9, recall=0.8, cost=5
-            (a miss costs five false alarms) or top=3 (three labels per sample)
+        decide: goal of thresholds, fitted on the run's validation outputs: f1, precision=0.9, recall=0.8,
+            cost=5 (a miss costs five false alarms) or top=3 (three labels per sample)
         thresholds: lowest probability at which a label is predicted, as in 0.5, or tuned for the thresholds
             fitted on validation data [default: tuned if the run has tuned thresholds, else 0.5]
         study_run: run of a study, as in plm_seed=0, or a method of it [default: the run that compare chose]
-        prior_shift: shift probabilities back to the prevalence in the data (runs of plm)
+        prior_shift: shift probabilities back to the prevalence of the data (only for runs of plm)
         id_column: column, or array of an .npz file, that identifies rows [default: the paths of images, else
             row numbers from 0]
         images: folder that the paths in a list of images are relative to [default: the list's folder]
         model: import path package.module:factory, for a run with a network of your own; or hf:FOLDER, if the
-            run's pretrained model is in another place now
+            run's pretrained model is in another folder now
         encoder: import path module:function, for a run with an encoder of your own
         force: overwrite an existing file
     """
@@ -67,29 +67,28 @@ def predict(
         encoder=encoder,
         device=device,
     )
-    target = out or Path(f"{inputs.stem}-predicted.csv")
+    path = out or Path(f"{inputs.stem}-predicted.csv")
     with _row_count(f"predicting for {inputs.name}") as progress:
         number = write_predictions(
-            predictor, inputs, target, id_column=id_column, images=images, force=force, progress=progress
+            predictor, inputs, path, id_column=id_column, images=images, force=force, progress=progress
         )
     chosen = choose_run(run, study_run).path
     which = "" if chosen == run else f" by {chosen.name}"
-    print(f"{target}: {number} rows{which}, {_decision(predictor)}")
-    for note in predictor.notes:
+    print(f"{path}: {number} rows{which}, {_described(predictor.decision)}")
+    for note in predictor.decision.notes:
         print(f"note: {note}", file=sys.stderr)
 
 
-def _decision(predictor: Predictor | RowPredictor) -> str:
+def _described(decision: LabelDecision) -> str:
     """A phrase that says how the labels were decided."""
-    if predictor.thresholds is None:
-        return f"each with its {'' if predictor.top == 1 else f'{predictor.top} '}most probable label" + (
-            "" if predictor.top == 1 else "s"
-        )
-    if predictor.decided_by == "tuned":
+    if decision.thresholds is None:
+        several = f"{decision.top} most probable labels"
+        return f"each with its {'most probable label' if decision.top == 1 else several}"
+    if decision.decided_by == "tuned":
         return "labels by the thresholds that were tuned on validation data"
-    if predictor.decided_by == "default":
-        return f"labels with a probability of at least {predictor.thresholds[0]:g}"
-    return f"labels by thresholds for {predictor.decided_by}, fitted on validation data"
+    if decision.decided_by == "default":
+        return f"labels with a probability of at least {decision.thresholds[0]:g}"
+    return f"labels by thresholds for {decision.decided_by}, fitted on validation data"
 
 
 @contextlib.contextmanager

@@ -22,11 +22,13 @@ SECONDS_BETWEEN_LINES = 30.0
 class RunProgress:
     """A display of epoch, loss, speed and time left on the standard error stream.
 
-    It does not use the terminal before the first call, so it can be passed to another process.
+    It does not use the terminal before the first call, so it can be passed to another process. Displays that
+    share `printed` print each note once.
     """
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, *, printed: set[str] | None = None) -> None:
         self.title = title
+        self._printed = set() if printed is None else printed
         self._status: Status | None = None
         self._bar: Progress | None = None
         self._began = self._last_line = 0.0
@@ -40,7 +42,10 @@ class RunProgress:
             self._status.start()
 
     def note(self, text: str) -> None:
-        """Print a note."""
+        """Print a note that was not printed before."""
+        if text in self._printed:
+            return
+        self._printed.add(text)
         shown = self._bar or self._status
         console = shown.console if shown is not None else Console(stderr=True)
         console.print(f"note: {one_line(text)}", markup=False, highlight=False, soft_wrap=True)

@@ -42,23 +42,23 @@ def report(
     from tailmask.report.report_file import check_path, find_runs, format_of, render
 
     chosen = format_of(out, form)
-    target = Path("report.html") if out is None and chosen == "html" else out
-    if target is not None:
-        check_path(target, force=force)
+    path = Path("report.html") if out is None and chosen == "html" else out
+    if path is not None:
+        check_path(path, force=force)
     found = find_runs(runs)
     with _progress(len(found)) as advance:
         comparison = compare_runs(found, baseline=baseline, resamples=resamples, on_run=advance)
         text = render(chosen, found, comparison=comparison, title=title)
-    if target is None:
+    if path is None:
         sys.stdout.write(text)
         return
-    write_text(target, text)
-    print(f"{comparison.verdict}\n\nreport in {target}")
+    write_text(path, text)
+    print(f"{comparison.verdict}\n\nreport in {path}")
 
 
 @contextlib.contextmanager
 def _progress(total: int) -> Iterator[Callable[[object], Any]]:
-    """Show a bar that advances with each run, if there is a terminal."""
+    """Show a bar that advances with each run, only in a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 

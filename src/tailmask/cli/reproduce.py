@@ -1,4 +1,4 @@
-"""`tailmask reproduce`: a table or figure of the paper, beside the paper's numbers."""
+"""`tailmask reproduce`: a table or figure of the paper, with the paper's numbers and the measured ones."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from tailmask._util.precision import Precision
 from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.data import DataOptions
-from tailmask.paper import Request, plan_reproduction
-from tailmask.paper import reproduce as reproduce_item
-from tailmask.report.result_terminal import show_result
-from tailmask.runs.config import Precision
-from tailmask.studies.progress_display import Display
-from tailmask.studies.worker_pool import raise_failures
 
 __all__ = ["reproduce"]
 
@@ -58,6 +53,12 @@ def reproduce(
         fields: fields of the recipe, as in optimizer.weight_decay=5e-4
         precision: floating-point precision of training; bf16 is mixed precision
     """
+    from tailmask.paper import Request, plan_reproduction
+    from tailmask.paper import reproduce as reproduce_item
+    from tailmask.report.result_terminal import show_result
+    from tailmask.studies.progress_display import Display
+    from tailmask.studies.worker_pool import raise_failures
+
     request = Request(
         data,
         options,

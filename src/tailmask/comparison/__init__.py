@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from tailmask.comparison.analysis import compare_runs
 from tailmask.comparison.arrangement import Experiment, arrange
+from tailmask.comparison.compared_runs import compare_runs
 from tailmask.comparison.comparison_result import (
     Choice,
     ClassGain,

@@ -55,7 +55,7 @@ class Experiment:
 def arrange(runs: Sequence[Run], *, baseline: str | None = None) -> Experiment:
     """The runs by method and seed; raises a `UserError` if they cannot be compared.
 
-    A run has the name of the method that was asked for. If one name covers several sets of options, as after
+    A run has the name of the requested method. If one name covers several sets of options, as after
     `--set method.plm.rate=0.1`, its runs have the full name of the method. The default `baseline` is `bce` if
     it is there, else the first method that does not mask, else the first.
     """
@@ -105,7 +105,7 @@ def _check_complete(run: Run) -> None:
 
 
 def _holds(name: str, config: dict[str, Any]) -> bool:
-    """True if a field of the right type has the parts that are read later."""
+    """True if a field has the right type and the parts that are read later."""
     value = config[name]
     if name == "recipe":
         return isinstance(value.get("schedule"), dict) and isinstance(value.get("evaluation"), dict)
@@ -135,7 +135,7 @@ def _check_same_setting(first: Run, run: Run) -> None:
     if names[0] != names[1] and any(name.startswith("data.") for name in differing):
         values = [f"the data ({names[0]} and {names[1]})"]
     else:
-        # A budget also changes the schedule: naming the budget is enough.
+        # A budget also changes the schedule, so the message names only the budget.
         shown = ["budget"] if "budget" in differing else differing
         values = [f"{name} ({_short(one.get(name))} and {_short(other.get(name))})" for name in shown]
     raise UserError(

@@ -10,7 +10,7 @@ from typing import Any
 
 from tailmask._util.messages import UserError
 from tailmask.comparison.measures import describe, headline, ordered
-from tailmask.comparison.outputs import Decision
+from tailmask.comparison.run_outputs import Decision
 
 __all__ = [
     "FORMAT",
@@ -183,7 +183,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The finding in a few sentences."""
+        """The result in a few sentences."""
         from tailmask.comparison.verdict_sentences import verdict
 
         return verdict(self).text
@@ -200,14 +200,14 @@ class Comparison:
         decision: Decision = "default",
         reference: Decision = "default",
     ) -> Difference | None:
-        """One paired difference; None if there is none, or if it is NaN, as over absent classes."""
+        """One paired difference; None if there is none, or if it is NaN, as for absent classes."""
         found = self._differences.get((method, decision, reference, metric))
         return None if found is None or math.isnan(found.mean) else found
 
     def like_for_like(self, method: str, metric: str, decision: Decision = "default") -> Difference | None:
         """The difference to the baseline with the same decision; None for the baseline itself.
 
-        This does not credit a method with a gain that tuned thresholds also give the baseline. A baseline
+        So a method gets no credit for a gain that tuned thresholds also give the baseline. A baseline
         that masks no labels has no prior shift, because its outputs already have the data's own prior. A
         method with the prior shift is compared with its default row.
         """
@@ -217,7 +217,7 @@ class Comparison:
         return self.difference(method, metric, decision=decision)
 
     def gains(self, method: str, *, number: int = 5) -> tuple[list[ClassGain], list[ClassGain]]:
-        """The classes that gained most and those that lost most, the greatest change first.
+        """The classes that gained most and the classes that lost most, the greatest change first.
 
         A change of less than 0.05 points is shown as 0.0 and counts as no change.
         """

@@ -48,11 +48,11 @@ class PairedDifferences:
     seeds it contains the true difference in 49, 74 and 83 of 100 cases instead of 95.
 
     Errors of a single seed's networks appear in both parts. They are counted once: the first part is reduced
-    to the share that all seeds have in common. The interval is never narrower than the test samples alone
-    require. With one seed it has no other part: it then holds for these two trained models, not for the
-    methods.
+    to the share that all seeds have in common. The interval is at least as wide as the interval over only the
+    test samples. With one seed it has no second part: it then holds for these two trained models, not for
+    the methods.
 
-    The interval over test samples alone is computed in two ways: around the mean difference, and directly
+    The interval over only the test samples is computed in two ways: around the mean difference, and directly
     from the resampled test sets. The two differ if few samples matter. A gain of one hit on a rare class is
     zero in every third test set, and an interval around the mean would not reach zero.
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tailmask.comparison.clusters import numbered
-from tailmask.comparison.influence import average_precision_influence
+from tailmask.comparison.sample_influence import average_precision_influence
 from tailmask.metrics import Confusion, Evaluation, bootstrap_weights
 from tailmask.metrics.classwise import outcomes
 from tailmask.metrics.known_labels import blocks

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tailmask.comparison.comparison_result import Comparison, Difference
 from tailmask.comparison.measures import describe, primary
-from tailmask.comparison.outputs import Decision
+from tailmask.comparison.run_outputs import Decision
 from tailmask.methods import RECOMMENDED, parse
 from tailmask.metrics import class_groups
 from tailmask.runs.decision_file import few_positives
@@ -24,7 +24,7 @@ __all__ = [
     "verdict",
 ]
 
-# The outcome of the chosen method, else of the shown one, against the baseline with the same decision.
+# The outcome of the chosen method, else of the shown method, against the baseline with the same decision.
 Outcome = Literal["helped", "unclear", "harmed", "baseline", "nothing"]
 _OUTCOMES: dict[int, Outcome] = {1: "helped", 0: "unclear", -1: "harmed"}
 _LEARNERS = ("linear", "trees", "boost", "ensemble")
@@ -71,7 +71,7 @@ def verdict(comparison: Comparison) -> Verdict:
 
 
 def lead_method(comparison: Comparison) -> str | None:
-    """The method to show beside the baseline: the chosen, else the recommended, else one that masks."""
+    """The method to show with the baseline: the chosen one, else the recommended one, else one that masks."""
     others = [method.name for method in comparison.methods[1:]]
     chosen = [] if comparison.chosen is None else [comparison.chosen.method]
     masking = [name for name in others if _masks(name)]
@@ -87,7 +87,7 @@ def shown_decision(comparison: Comparison) -> Decision:
 
 
 def recommended(methods: Iterable[str]) -> list[str]:
-    """The methods that are the recommended one, with any λ; the one that names no λ comes first.
+    """The methods that are the recommended one, with any λ; one without a named λ comes first.
 
     >>> recommended(["bce", "plm", "plm:rate=0.003,adapt=prevalence", "plm:adapt=prevalence+focal"])
     ['plm:rate=0.003,adapt=prevalence']
@@ -154,10 +154,10 @@ def _choice(comparison: Comparison) -> tuple[Outcome, str]:
     if found is None:
         return "nothing", f"{use} on the test set."
     same = "" if comparison.single_label else " decided the same way"
-    if found.effect > 0:
+    if _effect(found) > 0:
         over = "over" if describe(metric).higher_is_better else "against"
         return "helped", f"{use}, {_points(found, f'{over} {base}{same}')}."
-    if found.effect == 0:
+    if _effect(found) == 0:
         return "unclear", f"{use}, no clear difference to {base}{same} ({_points(found)})."
     return "harmed", (
         f"{use}, behind {base}{same} ({_points(found)}): validation data chose it, the test set disagrees."
@@ -180,9 +180,9 @@ def _no_choice(comparison: Comparison) -> tuple[Outcome, str]:
     if found is None or row is None:
         return "nothing", start
     how = "" if comparison.single_label else f", both {decision_words(decision)}"
-    clear = {1: "", 0: ", no clear difference", -1: ", which is worse"}[found.effect]
+    clear = {1: "", 0: ", no clear difference", -1: ", which is worse"}[_effect(found)]
     finding = f"{_name(metric)} {points(row.mean, sign=False)}, {_points(found)}{clear}"
-    return _OUTCOMES[found.effect], f"{start} {lead} against {comparison.baseline}{how}: {finding}."
+    return _OUTCOMES[_effect(found)], f"{start} {lead} against {comparison.baseline}{how}: {finding}."
 
 
 def _rare_classes(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
@@ -190,22 +190,24 @@ def _rare_classes(comparison: Comparison, lead: str, decision: Decision) -> list
     found, row = comparison.like_for_like(lead, metric, decision), comparison.row(lead, metric, decision)
     if found is None or row is None or _is_baseline_chosen(comparison):
         return []
-    clear = "" if found.effect > 0 else ", no clear difference" if found.effect == 0 else ", which is worse"
+    clear = (
+        "" if _effect(found) > 0 else ", no clear difference" if _effect(found) == 0 else ", which is worse"
+    )
     reached = f"{_name(metric)} {points(row.mean, sign=False)} with {lead}, {_points(found)}{clear}"
     return [f"Over the rarest third of the classes: {reached}."]
 
 
 def _from_thresholds(comparison: Comparison) -> list[str]:
-    """The gain of the baseline from tuned thresholds alone."""
+    """The gain of the baseline from only tuned thresholds."""
     base = comparison.baseline
     found = comparison.difference(base, "f1", decision="tuned thresholds")
     rows = [comparison.row(base, "f1", decision) for decision in ("default", "tuned thresholds")]
     if found is None or rows[0] is None or rows[1] is None:
         return []
     before, after = (points(row.mean, sign=False) for row in rows if row is not None)
-    moved = {1: "lift", 0: "do not clearly change", -1: "lower"}[found.effect]
-    course = f"{base} ({_points(found)})" if found.effect == 0 else f"{base} from {before} to {after}"
-    return [f"Thresholds alone {moved} {course}{'' if found.effect == 0 else f' ({_points(found)})'}."]
+    moved = {1: "lift", 0: "do not clearly change", -1: "lower"}[_effect(found)]
+    course = f"{base} ({_points(found)})" if _effect(found) == 0 else f"{base} from {before} to {after}"
+    return [f"Thresholds alone {moved} {course}{'' if _effect(found) == 0 else f' ({_points(found)})'}."]
 
 
 def _from_learner(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
@@ -215,7 +217,7 @@ def _from_learner(comparison: Comparison, lead: str, decision: Decision) -> list
     if plain in (lead, comparison.baseline) or found is None:
         return []
     kind = "learner" if plain.partition(":")[0] in _LEARNERS else "loss"
-    how = {1: "gives", 0: "gives no clear gain:", -1: "loses"}[found.effect]
+    how = {1: "gives", 0: "gives no clear gain:", -1: "loses"}[_effect(found)]
     return [f"The {kind} {plain} without masking {how} {_points(found)} against {comparison.baseline}."]
 
 
@@ -232,8 +234,8 @@ def _from_masking(comparison: Comparison, lead: str, decision: Decision) -> list
         if found is None:
             return []
         if masked == lead and not _is_baseline_chosen(comparison):
-            return [f"Masking {verbs[found.effect]}: it is all that differs from {plain}."]
-        return [f"Masking {verbs[found.effect]}: {masked} is {_points(found)} against {plain}."]
+            return [f"Masking {verbs[_effect(found)]}: it is all that differs from {plain}."]
+        return [f"Masking {verbs[_effect(found)]}: {masked} is {_points(found)} against {plain}."]
     rows = [comparison.row(name, metric, decision) for name in (masked, plain)]
     if rows[0] is None or rows[1] is None:
         return []
@@ -250,13 +252,13 @@ def _best_masked(comparison: Comparison, decision: Decision) -> str | None:
 
 
 def _only_at_default(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
-    """A sentence if masking has a clear gain only at the default threshold."""
+    """A sentence if masking has a clear gain, but only at the default threshold."""
     masked = lead if _masks(lead) else _best_masked(comparison, decision)
     if masked is None or decision == "default":
         return []
     plain = comparison.difference(masked, "f1")
     tuned = comparison.like_for_like(masked, "f1", decision)
-    if plain is None or tuned is None or plain.effect <= 0 or tuned.effect > 0:
+    if plain is None or tuned is None or _effect(plain) <= 0 or _effect(tuned) > 0:
         return []
     base = comparison.baseline
     return [
@@ -267,9 +269,9 @@ def _only_at_default(comparison: Comparison, lead: str, decision: Decision) -> l
 
 def _ranking(comparison: Comparison, lead: str) -> list[str]:
     found = comparison.difference(lead, "ap")
-    if found is None or found.effect == 0:
+    if found is None or _effect(found) == 0:
         return []
-    better = "better" if found.effect > 0 else "worse"
+    better = "better" if _effect(found) > 0 else "worse"
     return [f"{lead} ranks {better}: mAP {_points(found)}, which no threshold changes."]
 
 
@@ -286,7 +288,7 @@ def _others(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
     for method in comparison.methods[1:]:
         difference = comparison.like_for_like(method.name, metric, decision)
         if method.name != lead and difference is not None:
-            found[difference.effect].append(f"{method.name} ({points(difference.mean)})")
+            found[_effect(difference)].append(f"{method.name} ({points(difference.mean)})")
     words = {1: "clearly better", 0: "no clear difference", -1: "clearly worse"}
     parts = [f"{words[effect]}: {', '.join(names)}" for effect, names in found.items() if names]
     same = "" if comparison.single_label else " decided the same way"
@@ -342,6 +344,15 @@ def _points(difference: Difference, against: str = "") -> str:
     """
     ends = f"[{points(difference.low)}, {points(difference.high)}]"
     return " ".join(part for part in (points(difference.mean), against, ends) if part)
+
+
+def _effect(difference: Difference) -> int:
+    """1 if it is clearly better, −1 if clearly worse, else 0. A difference shown as 0.0 counts as 0.
+
+    >>> _effect(Difference("plm", "default", "default", "f1", 0.0003, 0.0001, 0.0004, 3))
+    0
+    """
+    return difference.effect if round(100.0 * difference.mean, 1) else 0
 
 
 def _name(metric: str) -> str:

@@ -58,7 +58,7 @@ def load(
 ) -> Dataset:
     """Load a public data set by its name, or your own data: the path of a file, or a polars or pandas frame.
 
-    `labels` are the names of the label columns; `options.labels` can name them, too.
+    `labels` are the names of the label columns; `options.labels` can also name them.
 
     >>> dataset = load("digits")
     >>> dataset.shape, len(dataset.classes)
@@ -72,12 +72,12 @@ def load(
         dataset = load_frame(as_polars(name_or_path), options)
     else:
         dataset = load_unencoded(name_or_path, options)
-    if options.features_of is None:
-        return dataset
     if options.finetune:
-        from tailmask.data.pretrained.backbone_images import with_preprocessing
+        from tailmask.data.pretrained.finetuning import with_preprocessing
 
         return with_preprocessing(dataset, options)
+    if options.features_of is None:
+        return dataset
     from tailmask.data.pretrained.backbone_features import with_features
 
     return with_features(dataset, options)

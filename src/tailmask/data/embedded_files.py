@@ -21,15 +21,15 @@ __all__ = ["write_features"]
 
 
 def write_features(
-    data: str, target: Path, options: DataOptions, *, force: bool = False
+    data: str, out: Path, options: DataOptions, *, force: bool = False
 ) -> dict[Path, tuple[int, int]]:
     """Write the features X, the labels Y and the classes of a file's samples, in its order.
 
-    A public data set comes in splits: training goes to `target`, the others to files beside it whose names
+    A public data set comes in splits: training goes to `out`, the others to files beside it whose names
     end with the split's. Returns the number of rows and features in each file.
     """
-    if target.suffix.lower() != ".npz":
-        raise UserError(f"features are written to an .npz file, got {target}")
+    if out.suffix.lower() != ".npz":
+        raise UserError(f"features are written to an .npz file, got {out}")
     if options.features_of is None:
         raise UserError(
             "name a pretrained model with --model hf:NAME_OR_FOLDER, or --encoder module:function"
@@ -38,7 +38,7 @@ def write_features(
         dataset = load_unencoded(data, options)
         classes = dataset.classes
         parts: dict[Path, tuple[Inputs, Any]] = {
-            target if name == "train" else target.with_name(f"{target.stem}-{name}.npz"): (
+            out if name == "train" else out.with_name(f"{out.stem}-{name}.npz"): (
                 split.inputs,
                 split.targets,
             )
@@ -48,7 +48,7 @@ def write_features(
         from tailmask.data.readers.user_file import read_whole
 
         part, inputs = read_whole(Path(data), options)
-        classes, parts = part.labels.classes, {target: (inputs, part.labels.take(part.index))}
+        classes, parts = part.labels.classes, {out: (inputs, part.labels.take(part.index))}
     there = [path for path in parts if path.exists()]
     if there and not force:
         raise UserError(f"{there[0]} exists: choose another file, or write over it with --force")

@@ -1,7 +1,8 @@
 """Features that predict a label almost perfectly by themselves: often copies of it, or consequences of it.
 
-A feature gives a label away if one rule on it alone (a threshold, or a set of values) finds the rarer side
-of the label with an F1 of 98 % or more in the training rows. Honest features hardly ever reach that.
+A feature gives a label away if one rule on only this feature (a threshold, or a set of values) finds the
+rarer side of the label with an F1 of 98 % or more in the training rows. Honest features rarely reach this.
+For empty cells 90 % is enough: they often say that something has not happened.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Features", "give_away_notes", "sampled"]
 
-F1 = 0.98
+F1, F1_OF_EMPTY = 0.98, 0.9
 
 # With fewer rows on the rarer side of a label, a feature may predict it by chance.
 LEAST_POSITIVES = 20
@@ -71,19 +72,19 @@ def give_away_notes(features: Features, targets: Tensor | csr_array, classes: Se
     >>> features = Features(("flag", "other"), np.stack([label * 5.0, np.arange(60.0)], axis=1))
     >>> targets = torch.from_numpy(label[:, None].astype(np.int8))
     >>> [note.partition(":")[0] for note in give_away_notes(features, targets, ["churn"])]
-    ["'flag' alone predicts churn almost perfectly"]
+    ["'flag' by itself predicts churn almost perfectly"]
     """
     found = give_aways(features, targets)
     advice = "if it is not known before the label, leave it out"
     if len(found) > MOST_NOTES:
         names = listing([features.names[feature] for feature in found])
         labels = listing([classes[c] for c in sorted({c for told in found.values() for c in told})])
-        told_by = f"each of {len(found)} features ({names}) alone predicts a label ({labels})"
+        told_by = f"each of {len(found)} features ({names}) by itself predicts a label ({labels})"
         yield f"{told_by} almost perfectly: {advice}"
         return
     for feature, told in found.items():
         labels = listing([classes[c] for c in told])
-        yield f"{features.names[feature]!r} alone predicts {labels} almost perfectly: {advice}"
+        yield f"{features.names[feature]!r} by itself predicts {labels} almost perfectly: {advice}"
 
 
 def give_aways(features: Features, targets: Tensor | csr_array) -> dict[int, list[int]]:
@@ -141,6 +142,9 @@ def _of_numbers(
             if feature in features.categories or len(different) <= FEW_VALUES:
                 few.append(feature)
                 yield from ((feature, label) for label in _by_value(codes, *places))
+    for feature in np.flatnonzero(missing.any(axis=0)).tolist():
+        codes = missing[:, feature].astype(np.intp)
+        yield from ((feature, label) for label in _by_value(codes, *places, least=F1_OF_EMPTY))
     ordered = np.setdiff1d(np.arange(values.shape[1]), few)
     yield from _of_ordered(values, ordered, rare, known)
     # A missing value may be on either side of a threshold.
@@ -164,13 +168,13 @@ def _of_ordered(
                 yield int(feature), label
 
 
-def _by_value(codes: NDArray[np.intp], rare: _Places, unknown: _Places) -> list[int]:
+def _by_value(codes: NDArray[np.intp], rare: _Places, unknown: _Places, *, least: float = F1) -> list[int]:
     """The labels that a set of values predicts. Values of a single row are ignored."""
     hits = rare.counts(codes)
     all_known = np.bincount(codes)[:, None] - unknown.counts(codes)
     chosen = (2 * hits > all_known) & (hits > 1)
     found, predicted = (hits * chosen).sum(axis=0), (all_known * chosen).sum(axis=0)
-    return [int(label) for label in np.flatnonzero(2 * found >= F1 * (predicted + hits.sum(axis=0)))]
+    return [int(label) for label in np.flatnonzero(2 * found >= least * (predicted + hits.sum(axis=0)))]
 
 
 class _Places:

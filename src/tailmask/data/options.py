@@ -14,7 +14,7 @@ from tailmask.backbones.backbone import is_backbone
 
 __all__ = ["PLACES", "DataOptions"]
 
-# Options that say where files are: the record has the content of the files, not their place.
+# Options with paths of files. The record has the content of the files, not their paths.
 PLACES = (
     "data_dir",
     "download",
@@ -31,20 +31,20 @@ PLACES = (
 class DataOptions:
     """Options about the data, with their names on the command line.
 
-    An option that does not concern the data at hand is ignored; None means the data set's own default.
+    An option is ignored if it does not concern the data. None means the default of the data set.
 
     Args:
         labels: columns that are labels, by name or pattern, as in 'tag_*', separated by commas
-        label_column: the one column that holds all labels of a row
+        label_column: column that holds all labels of a row
         separator: character between the labels in --label-column
-        empty_tags: what an empty cell in --label-column means: unknown labels, or no label
-        features: columns to learn from, by name or pattern [default: all that are not labels]
-        drop: columns to ignore, by name or pattern: neither labels nor features
+        empty_tags: meaning of an empty cell in --label-column: unknown labels, or no label
+        features: columns to learn from, by name or pattern [default: all columns except labels]
+        drop: columns to ignore, by name or pattern; they are neither labels nor features
         text: columns with text, by name or pattern, used as TF-IDF together with the other columns
-        text_analyzer: what the terms of a text are: words and pairs of words, or pieces of words
-        text_terms: largest number of terms per column of text
-        text_buckets: hash words into this many inputs instead; needs no list of terms
-        encoding: how tables become inputs; standard-1 is the encoding of earlier published results
+        text_analyzer: terms of a text: words and pairs of words, or pieces of words
+        text_terms: largest number of terms per column of text [default: 20000, for linear models 100000]
+        text_buckets: hash words into this number of inputs instead, without a list of terms
+        encoding: encoding of tables; standard-1 is the encoding of earlier published results
         no_header: the file has no line with names: its columns are called 0, 1, 2, …
         classes: file with one class name per line, for labels that are class numbers
         inputs: name of the inputs in an .npz file
@@ -52,22 +52,22 @@ class DataOptions:
         images: folder of the images in a manifest or COCO file [default: the file's folder]
         image_size: width and height in pixels that images are scaled to
         augment: augmentation of images in training [default: crop]
-        backbone: pretrained model whose features are learned from: hf:NAME_OR_FOLDER or timm:NAME
-        encoder: your own function that makes features from a list of texts or images: module:function
-        finetune: train the backbone itself, not only a network on its features (images)
-        pooling: how a backbone's outputs become features [default: by the family of the model]
-        flips: take the mean of the features of an image and of its mirror image
+        backbone: pretrained model whose features become the inputs: hf:NAME_OR_FOLDER or timm:NAME
+        encoder: your own function that turns a list of texts or images into features: module:function
+        finetune: train the backbone itself, not only a network on its features
+        pooling: way to turn a backbone's outputs into features [default: by the family of the model]
+        flips: use the mean of the features of an image and of its mirror image
         feature_dir: folder where features are kept [default: tailmask-features]
         test_file: file to test on
         validation_file: file to validate on
         test: share of the rows to test on [default: 0.2 if there is no test file]
         validation: share of the rows to validate on [default: 0.1 for your own files and rcv1, else 0]
-        group: column such as patient: rows with the same value stay in one part (in .npz, an array)
-        time: column to split by: test on the latest rows, validate on those before (in .npz, an array)
-        data_seed: seed of the splits, and of data sets that are generated
-        rho: size of the largest class over the smallest in cifar10-lt and cifar100-lt
-        validation_from: where the validation images of cifar10-lt and cifar100-lt come from: the training
-            images, or those that the long tail leaves unused
+        group: column such as patient; rows with the same value stay in one part (in .npz, an array)
+        time: column to split by: test on the latest rows, validate on the rows before (in .npz, an array)
+        data_seed: seed of the splits, and of generated data sets
+        rho: size of the largest class divided by the smallest, in cifar10-lt and cifar100-lt
+        validation_from: source of the validation images of cifar10-lt and cifar100-lt: the training images,
+            or images that the long tail does not use
         fresh_shifts: draw new shifts of the digits of multimnist in every epoch
         data_dir: folder of public data sets [default: $TAILMASK_DATA, else a cache]
         download: download public data sets that are not in the folder
@@ -102,7 +102,7 @@ class DataOptions:
     drop: str | None = None
     text: str | None = None
     text_analyzer: Literal["word", "char"] = "word"
-    text_terms: int = 20_000
+    text_terms: int | None = None
     text_buckets: int | None = None
     encoding: Literal["table-2", "standard-1"] = "table-2"
     no_header: bool = False
@@ -157,6 +157,11 @@ class DataOptions:
             )
         if self.backbone is not None and self.encoder is not None:
             raise UserError("choose either --backbone (or --model hf:...) or --encoder, not both")
+        if self.finetune and self.flips:
+            raise UserError(
+                "--flips is for features, and --finetune trains the model itself: leave out --flips; "
+                "--augment crop+flip mirrors images in training"
+            )
 
     @property
     def features_of(self) -> str | None:
@@ -172,7 +177,7 @@ class DataOptions:
         if labels is None:
             return self
         if any("," in name for name in labels):
-            raise UserError("the name of a label must not have a comma in it: rename the column")
+            raise UserError("the name of a label must not have a comma: rename the column")
         return dataclasses.replace(self, labels=",".join(labels))
 
     def choices(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ LEAST_TO_LEARN, LEAST_TO_JUDGE = 20, 10
 
 
 def advice(statistics: Mapping[str, Statistics]) -> Iterator[str]:
-    """Sentences about the label with the fewest positives: can it be learned, are its scores reliable?
+    """Sentences about the label with the fewest positives: whether it can be learned and scored reliably.
 
     >>> train = Statistics(("spam", "fraud"), 1000, (300, 12), (700, 988), 690)
     >>> test = Statistics(("spam", "fraud"), 100, (30, 2), (70, 98), 69)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tailmask._util.messages import UserError, listing, nearest, require
 from tailmask.data.readers.npz import AS_IN_TRAINING, Npz
 from tailmask.data.readers.table.column_types import with_types
-from tailmask.data.readers.table.frames import TABLES, frame_pieces, is_table
+from tailmask.data.readers.table.frames import frame_pieces
 from tailmask.data.readers.table.program_frames import as_polars
 from tailmask.data.rows import Rows, is_sparse
 
@@ -56,14 +56,14 @@ class TableFormat:
     kinds: tuple[ColumnKind, ...]  # of each column
     text: tuple[str, ...] = ()  # the columns that are free text
     text_analyzer: Analyzer = "word"
-    text_terms: int = 20_000
+    text_terms: int | None = None  # None: the default of the learner
     text_buckets: int | None = None
-    keep: tuple[str, ...] = ()  # the columns that the user asked for: they are not left out as IDs
+    keep: tuple[str, ...] = ()  # the columns that the user named: they are not left out as IDs
     header: bool = True
 
     def __post_init__(self) -> None:
         known = dict(zip(self.names, self.kinds, strict=True))
-        sizes = [self.text_terms, *([] if self.text_buckets is None else [self.text_buckets])]
+        sizes = [size for size in (self.text_terms, self.text_buckets) if size is not None]
         is_sound = (
             all(type(each) is tuple for each in (self.names, self.kinds, self.text, self.keep))
             and all(type(name) is str for name in (*self.names, *self.text, *self.keep))
@@ -94,8 +94,6 @@ class TableFormat:
 
     def pieces(self, path: Path, batch_size: int) -> Iterator[Rows]:
         """The unlabelled rows of a table with the columns of the training file, `batch_size` at a time."""
-        if not is_table(path):
-            raise UserError(f"{path} must be a table ({', '.join(TABLES)}), as the model was trained on one")
         frames = frame_pieces(path, batch_size, columns=self.names, types=self._types, header=self.header)
         for frame in frames:
             yield Rows(frame, format=self)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tailmask.data.copies import frame_keys, row_keys
+from tailmask.data.copied_rows import compared_columns, frame_keys, groups_with_copies, row_keys
 
 if TYPE_CHECKING:
     from tailmask.data.pretrained.backbone_format import BackboneFormat
@@ -35,6 +36,7 @@ class Rows:
     groups: npt.NDArray[Any] | None = None  # (N,): rows of one group stay in one fold
     times: npt.NDArray[Any] | None = None  # (N,): folds go forward in time
     format: TableFormat | ArrayFormat | BackboneFormat | None = None  # how new rows are read and checked
+    texts: npt.NDArray[np.object_] | None = None  # (N,): the texts that a pretrained model's features are of
 
     def __post_init__(self) -> None:
         if len(self.features.shape) != 2:
@@ -43,7 +45,7 @@ class Rows:
             )
         if self.targets is not None:
             object.__setattr__(self, "targets", check_targets(self.targets, len(self)))
-        for name in ("groups", "times"):
+        for name in ("groups", "times", "texts"):
             value = getattr(self, name)
             if value is not None and np.shape(value) != (len(self),):
                 raise ValueError(f"{name} must have one value per row, so the shape ({len(self)},)")
@@ -63,7 +65,7 @@ class Rows:
         features = self.features.tocsr() if is_sparse(self.features) else self.features
         parts = {
             name: value[index]
-            for name in ("targets", "groups", "times")
+            for name in ("targets", "groups", "times", "texts")
             if (value := getattr(self, name)) is not None
         }
         return replace(self, features=features[index], **parts)
@@ -75,14 +77,29 @@ class Rows:
         True
         """
         names = getattr(self.features, "columns", None)  # only frames have them
-        if names is not None:
-            keys = frame_keys(self.features, names)
-        else:
-            keys = row_keys(self.features.tocsr() if is_sparse(self.features) else np.asarray(self.features))
+        keys = self._keys(names)
         digest = hashlib.sha256(repr((tuple(self.features.shape), names)).encode() + keys.tobytes())
         if self.targets is not None:
             digest.update(self.targets.tobytes())
+        if self.texts is not None:
+            digest.update(repr(self.texts.tolist()).encode())
         return digest.hexdigest()
+
+    def with_copies_together(self) -> Rows:
+        """The same rows, with groups that keep copies of a row in one fold.
+
+        >>> Rows(np.arange(100.0)[:, None] // 2).with_copies_together().groups[:4].tolist()
+        [0, 0, 2, 2]
+        """
+        is_frame = hasattr(self.features, "columns")
+        names = compared_columns(self.features, self.features.columns) if is_frame else None
+        return replace(self, groups=groups_with_copies(self._keys(names), self.groups))
+
+    def _keys(self, names: Sequence[str] | None) -> npt.NDArray[np.uint64]:
+        """A hash of each row; for a frame, over the columns `names`."""
+        if names is not None:
+            return frame_keys(self.features, names)
+        return row_keys(self.features.tocsr() if is_sparse(self.features) else np.asarray(self.features))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The best model that the data allow in a given time: arms, out-of-fold scores, the ensemble.
+"""Train the best model in a given time: arms, out-of-fold scores, the ensemble.
 
 Studies of several seeds with intervals live in `studies`.
 """

@@ -40,7 +40,7 @@ class Step:
 
 
 def baseline_of(methods: Mapping[str, Method]) -> str:
-    """The name of the plain method: `bce`, else the first network, else `linear`, else the first method.
+    """The name of the baseline: `bce`, else the first network, else `linear`, else the first method.
 
     >>> from tailmask.methods import parse
     >>> baseline_of({name: parse(name) for name in ("linear", "plm", "bce")})
@@ -55,27 +55,24 @@ def baseline_of(methods: Mapping[str, Method]) -> str:
             return 0 if str(methods[name]) == "bce" else 1
         return 2 if learner.word.name == "linear" else 3
 
-    return min(methods, key=rank)  # the first of equals
+    return min(methods, key=rank)  # of equal ones the first
 
 
-def what_mattered(
-    scores: Sequence[ArmScores], methods: Mapping[str, Method], *, f1_at_half: float | None
-) -> tuple[Step, ...]:
-    """The ablation, from scores that the fit has already.
+def what_mattered(scores: Sequence[ArmScores], methods: Mapping[str, Method]) -> tuple[Step, ...]:
+    """The ablation, from scores that the fit already has.
 
-    A step that the methods cannot show is left out: masking without a plain partner, a learner that is the
-    baseline itself.
+    Some steps may be missing. Masking needs the same method without masking, and the learner's step needs a
+    best learner other than the baseline.
 
     Args:
         scores: The leaderboard. A row whose name is not in `methods` is the ensemble.
         methods: The methods that were trained, by name and in order.
-        f1_at_half: Out-of-fold F1 of `baseline_of(methods)` with the threshold 0.5; None if each sample has
-            one label, so there are no thresholds.
     """
     rows = {arm.method: arm for arm in scores}
     single = {name: rows[name] for name in methods}
-    decision = "most probable" if f1_at_half is None else "tuned"
     plain = single[baseline_of(methods)]
+    f1_at_half = plain.f1_at_half
+    decision = "most probable" if f1_at_half is None else "tuned"
     best = max(single.values(), key=_total)
 
     def step(name: str, arm: ArmScores, partner: ArmScores) -> Step:

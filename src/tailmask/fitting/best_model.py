@@ -1,4 +1,4 @@
-"""`fit`: train the arms that the time allows, combine them, and keep the best model with its account."""
+"""`fit`: train the arms that the time allows, combine them, and keep the best model with its report."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ from tailmask.data import DataOptions, load
 from tailmask.data.dataset import Dataset
 from tailmask.data.facts import DataFacts
 from tailmask.data.readers.program_data import is_frame, joined_frame, keep_arrays
-from tailmask.fitting.ablation import Step, baseline_of, what_mattered
+from tailmask.data.readers.table.program_frames import as_polars
+from tailmask.fitting.ablation import Step, what_mattered
 from tailmask.fitting.importance import Importance, feature_importance
-from tailmask.fitting.leaderboard import ArmScores, best_arm, f1_at_half, score_arm
+from tailmask.fitting.leaderboard import ArmScores, best_arm, score_arm
 from tailmask.inference import Predictor, RowPredictor, load_predictor
 from tailmask.inference.row_predictor import FIT_RECORD
-from tailmask.learners.base import NEVER, Deadline
 from tailmask.learners.cross_fitted_run import make_run, run_folds
-from tailmask.learners.cross_fitting import OutOfTimeError
 from tailmask.learners.ensemble_run import ENSEMBLE, fitted_of, make_ensemble
+from tailmask.learners.protocol import NEVER, Deadline
+from tailmask.learners.time_limit import OutOfTimeError
 from tailmask.methods import DEFAULT_METHODS
 from tailmask.runs import ResolvedSetting, Run, Setting
 from tailmask.runs.config import RunConfig, differences
 from tailmask.runs.lock import locked
+from tailmask.runs.next_command import predict_command
 from tailmask.studies.planned_runs import PlannedRun, method_names, plan_runs
 from tailmask.training.progress import Progress
 
@@ -44,17 +46,17 @@ if TYPE_CHECKING:
 
 __all__ = ["FIT_METHODS", "FitResult", "fit", "load_model"]
 
-# From the cheapest to the most expensive, so that a short time still gives a model.
-FIT_METHODS = ("linear", "trees", "boost", "bce", "plm:adapt=prevalence")
+# From the cheapest to the most expensive, so a short time still gives a model.
+FIT_METHODS = ("linear", "trees", "boost", "bce")
 
 _RECORD, _REPORT, _IMPORTANCE = FIT_RECORD, "report.html", "importance.json"
-_NOT_ASKED = "the importance of the features was not asked for"
+_NOT_ASKED = "the importance of the features was not requested"
 _FORMAT = "tailmask.fit/1"
 
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """What `fit` found: the best model, and how good each arm is.
+    """The result of `fit`: the best model, and the scores of each arm.
 
     >>> load_model("nowhere")
     Traceback (most recent call last):
@@ -65,9 +67,14 @@ class FitResult:
     leaderboard: tuple[ArmScores, ...]  # the best first, by out-of-fold scores
     skipped: tuple[str, ...]  # sentences about arms that were not trained
     predictor: Predictor | RowPredictor
-    mattered: tuple[Step, ...] = ()  # out-of-fold gains by thresholds, learner, masking and ensemble
+    mattered: tuple[Step, ...] = ()  # out-of-fold gains from thresholds, learner, masking and ensemble
     importance: Importance = dataclasses.field(default=Importance(), repr=False)  # of the features
     temporary: tempfile.TemporaryDirectory[str] | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def next_command(self) -> str:
+        """The command that predicts for new data."""
+        return predict_command(str(self.folder), Run(self.folder / "best").config)
 
     @property
     def best(self) -> ArmScores:
@@ -81,7 +88,7 @@ class FitResult:
 
     @property
     def report(self) -> Path:
-        """The page with all tables and figures."""
+        """Path of the page with all tables and figures."""
         return self.folder / _REPORT
 
     def predict_proba(self, features: Any) -> Tensor:
@@ -89,17 +96,17 @@ class FitResult:
         return self.predictor.predict_proba(features)
 
     def predict(self, features: Any) -> Tensor:
-        """Which labels are predicted (N, C), by thresholds from out-of-fold outputs."""
+        """The predicted labels (N, C), by thresholds from out-of-fold outputs."""
         return self.predictor.predict(features)
 
     def save(self, folder: Path | str) -> None:
         """Copy the fit to a new folder, which `load_model` and `tailmask predict` take."""
         if Path(folder).exists():
-            raise UserError(f"{folder} is there already: choose another folder")
+            raise UserError(f"{folder} already exists: choose another folder")
         shutil.copytree(self.folder, folder)
 
     def sentence(self) -> str:
-        """What was chosen, and why."""
+        """One sentence: which arm was chosen, and why."""
         best = self.best
         chosen = f"Chosen by out-of-fold scores: {best.method}"
         others = [arm for arm in self.leaderboard[1:] if arm.method != best.method]
@@ -144,25 +151,26 @@ def fit(
     """Train several methods, combine them, and keep the best model.
 
     Methods are trained one after the other, the cheapest first. Everything is chosen by out-of-fold scores;
-    the test rows are only reported. A second call with the same folder resumes: finished arms are read.
+    the test rows are used only for the report. A second call with the same folder resumes: it reads finished
+    arms.
 
     Args:
         data: Name of a data set, path of a file, a polars or pandas frame, or an array of features (N, F).
-        labels: The columns that are labels, which `options` may name, too; or the labels themselves, a frame
-            or an array (N, C) of 0 and 1, −1 or NaN where unknown.
-        minutes: Time for training. An arm that would not end in time is not begun. None sets no limit.
+        labels: The columns that are labels (`options` can also name them); or the labels themselves, a frame
+            or an array (N, C) of 0 and 1, with −1 or NaN for unknown labels.
+        minutes: Time for training. An arm is not started if it would not finish in time. None sets no limit.
         methods: Names of methods in the order of training. By default linear, trees, boost and two networks;
             for images three networks.
-        out: Folder of the fit. None keeps it in a temporary folder as long as the result is in use.
+        out: Folder of the fit. None uses a temporary folder, which is kept while the result is in use.
         options: Choices about the data.
         folds: Number of folds; None is 5 for tables of fewer than 20,000 rows, else 1.
         recipe: Name of a recipe for the networks, or path of a .toml file.
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         epochs: Number of epochs of the networks.
         seed: Seed of folds, weights and masks.
-        decide: What the thresholds are fitted for: "f1", "precision=0.9", "recall=0.8", "cost=5" or "top=3".
+        decide: The goal of the thresholds: "f1", "precision=0.9", "recall=0.8", "cost=5" or "top=3".
         importance: False to leave out the permutation importance of the features.
-        listener: Called with the name of each arm; gives what shows its progress.
+        listener: Called with the name of each arm; returns the object that shows its progress.
     """
     if minutes is not None and not minutes > 0:
         raise UserError(f"--minutes must be above 0, got {minutes:g}")
@@ -171,18 +179,18 @@ def fit(
     temporary = tempfile.TemporaryDirectory(prefix="tailmask-fit-") if out is None else None
     folder = Path(temporary.name) if temporary is not None else Path(str(out))
     named = str(data) if isinstance(data, str | Path) else "frame"
-    if is_frame(labels):
+    if is_frame(data) and is_frame(labels):
         data, labels = joined_frame(data, labels)
     setting = Setting(named, options or DataOptions(), recipe, 1.0, epochs, tuple(fields), folds=folds)
     names = [name for name in method_names(methods or FIT_METHODS) if name != ENSEMBLE]
     if not names:
-        raise UserError("an ensemble is made of other methods: name them, such as linear trees")
+        raise UserError("an ensemble combines other methods: name them too, such as linear trees")
     setting.check(names)
     dataset = _load(data, labels, options, folder)
     facts = DataFacts.of(dataset)
     if dataset.raw is None and dataset.validation is None:
         raise UserError(
-            "fit chooses by validation data, and there are none: set a share, as in --validation 0.1"
+            "fit needs validation data to choose by, and there are none: set a share, as in --validation 0.1"
         )
     if methods is None and dataset.raw is None:
         names = method_names(DEFAULT_METHODS)
@@ -199,12 +207,12 @@ def fit(
         order = sorted(scores.values(), key=lambda arm: arm.method != best)
         order[1:] = sorted(order[1:], key=lambda arm: -arm.out_of_fold.f1 - arm.out_of_fold.map)
         chosen = next(run for run in runs if run.config["name"] == best)
-        if dataset.raw is not None and best != ENSEMBLE:  # an ensemble of one is that one, calibrated
+        if dataset.raw is not None and best != ENSEMBLE:  # an ensemble of one arm is that arm, calibrated
             chosen = make_ensemble(folder / "calibrated", [chosen], arms[0].config, dataset)
         _keep(folder, chosen)
+        order[0] = dataclasses.replace(order[0], test=score_arm(chosen).test)  # it may have been calibrated
         trained = {arm.config.name: arm.config.method for arm in arms if arm.config.name in scores}
-        plain = next(run for run in runs if run.config["name"] == baseline_of(trained))
-        mattered = what_mattered(order, trained, f1_at_half=f1_at_half(plain))
+        mattered = what_mattered(order, trained)
         found = _importance(chosen, dataset, arms[0].config) if importance else Importance(note=_NOT_ASKED)
         write_json(folder / _IMPORTANCE, to_mapping(found))
         record = {
@@ -215,17 +223,24 @@ def fit(
         }
         write_json(folder / _RECORD, record | {"leaderboard": [arm.to_json() for arm in order]})
         result = dataclasses.replace(load_model(folder), temporary=temporary)
-        _write_page(result, runs)
+        _write_page(result, runs, rule)
     return result
 
 
 def _load(data: Any, labels: Any, options: DataOptions | None, folder: Path) -> Dataset:
-    """The data set, whatever form the data have; arrays are kept in the folder."""
+    """The data set, from data in any form; arrays are written to the folder."""
+    names = list(map(str, labels.columns)) if is_frame(labels) else None
+    are_names = labels is None or (names is None and all(isinstance(label, str) for label in labels))
     if isinstance(data, str | Path) or is_frame(data):
+        if not are_names:
+            raise UserError(
+                "labels must be names of columns for a file or a frame, or a frame of labels for a frame"
+            )
         return load(data, options, labels=labels)
-    if labels is None or isinstance(labels[0], str):
-        raise UserError("for an array of features, labels must be an array (N, C) of 0 and 1")
-    return load(keep_arrays(data, labels, folder), options)
+    if are_names:
+        raise UserError("for an array of features, labels must be an array or a frame (N, C) of 0 and 1")
+    targets = labels if names is None else as_polars(labels).to_numpy()
+    return load(keep_arrays(data, targets, folder, classes=names), options)
 
 
 def _importance(chosen: Run, dataset: Dataset, config: RunConfig) -> Importance:
@@ -253,7 +268,7 @@ def load_model(folder: Path | str) -> FitResult:
             raise ValueError(f"its format is {record['format']!r}")
         leaderboard = tuple(ArmScores.from_json(arm) for arm in record["leaderboard"])
         skipped = tuple(str(text) for text in record["skipped"])
-        mattered = tuple(from_mapping(Step, step) for step in record.get("mattered", ()))
+        mattered = tuple(from_mapping(Step, step) for step in record["mattered"])
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}; fit again") from error
     importance = _read_importance(folder / _IMPORTANCE)
@@ -261,9 +276,7 @@ def load_model(folder: Path | str) -> FitResult:
 
 
 def _read_importance(path: Path) -> Importance:
-    """The importance of the features; empty for a fit of an earlier version."""
-    if not path.is_file():
-        return Importance(note=f"the fit has no {path.name}: fit again to get it")
+    """The importance of the features."""
     try:
         return from_mapping(Importance, json.loads(path.read_bytes()))
     except (OSError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -271,7 +284,7 @@ def _read_importance(path: Path) -> Importance:
 
 
 def _claim(folder: Path, setting: ResolvedSetting, facts: DataFacts, *, seed: int) -> None:
-    """Write down what a folder is for, or refuse it where it is for something else."""
+    """Record the fit that a folder belongs to, or refuse a folder that belongs to another fit."""
     asked = json.loads(
         json.dumps({"setting": setting.asked.identity(), "source": facts.source, "seed": seed}, default=str)
     )
@@ -286,7 +299,7 @@ def _claim(folder: Path, setting: ResolvedSetting, facts: DataFacts, *, seed: in
     elif folder.exists() and (
         not folder.is_dir() or any(not entry.name.startswith(".") for entry in folder.iterdir())
     ):
-        raise UserError(f"{folder} holds something else: choose another folder with --out")
+        raise UserError(f"{folder} holds files, but no fit: choose another folder with --out")
     else:
         write_json(path, asked)
 
@@ -297,13 +310,19 @@ def _train(
     deadline: Deadline,
     listener: Callable[[str], Progress | None] | None,
 ) -> tuple[list[Run], list[str]]:
-    """The runs that ended in time, and a sentence about each that did not."""
+    """The runs that finished in time, and a sentence about each arm that was left out.
+
+    Linear models, trees and boosting fit into any time, so each gets an equal share of what is left. A
+    network needs the time that it needs.
+    """
     runs: list[Run] = []
     skipped: list[str] = []
-    for arm in arms:
+    for number, arm in enumerate(arms):
         progress = None if listener is None else listener(arm.config.name)
+        is_network = arm.config.method.learner is None
+        own = deadline if is_network else deadline.part(1 / (len(arms) - number))
         try:
-            run = make_run(arm.config, arm.folder, dataset=dataset, progress=progress, deadline=deadline)
+            run = make_run(arm.config, arm.folder, dataset=dataset, progress=progress, deadline=own)
         except OutOfTimeError as error:
             skipped.append(f"{arm.config.name} was left out: {error}")
         else:
@@ -315,17 +334,30 @@ def _train(
 
 def _keep(folder: Path, chosen: Run) -> None:
     """Copy the chosen run's model to `best`, which prediction reads."""
-    target, partial = folder / "best", folder / ".best.partial"
-    for each in (partial, target):
+    best, partial = folder / "best", folder / ".best.partial"
+    for each in (partial, best):
         shutil.rmtree(each, ignore_errors=True)
     shutil.copytree(chosen.folder, partial)
-    partial.rename(target)
+    partial.rename(best)
 
 
-def _write_page(result: FitResult, runs: Sequence[Run]) -> None:
+def _write_page(result: FitResult, runs: Sequence[Run], rule: DecisionRule) -> None:
+    """Write the page, which recommends the method that was kept."""
     from tailmask.comparison import compare_runs
+    from tailmask.comparison.comparison_result import Choice
+    from tailmask.comparison.run_outputs import F1_RULE, rule_decision
     from tailmask.fitting.mattered_tables import ablation_table, importance_tables
     from tailmask.report import write_report
 
     tables = [ablation_table(result.mattered), *importance_tables(result.importance)]
-    write_report(runs, result.report, comparison=compare_runs(runs), tables=tables)
+    best = next(run for run in runs if run.config["name"] == result.best.method)
+    single = best.config["single_label"]
+    decision = "default" if single else rule_decision(rule)
+    chosen = Choice(result.best.method, decision, best.config["seed"], best.folder.name)
+    write_report(
+        runs,
+        result.report,
+        comparison=compare_runs(runs, rule=F1_RULE if single else rule, chosen=chosen),
+        tables=tables,
+        command=None if result.temporary else predict_command(result.folder.resolve().name, best.config),
+    )

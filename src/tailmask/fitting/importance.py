@@ -19,22 +19,22 @@ from tailmask._util.messages import require
 from tailmask._util.seeds import derive
 from tailmask.data.row_formats import ArrayFormat, TableFormat
 from tailmask.data.rows import Features, RawData, Rows, is_sparse
-from tailmask.learners.base import Fitted
 from tailmask.learners.cross_fitting import FoldModels
 from tailmask.learners.ensemble import Ensemble
 from tailmask.learners.folds import Folds
+from tailmask.learners.protocol import Fitted
 from tailmask.metrics.precision_recall import average_precision
 
 __all__ = ["FeatureImportance", "Importance", "feature_importance"]
 
 MOST_FEATURES = 200
 MOST_REPEATS = 5
-# Rows to predict in all, over features and repeats. Too many rows are sampled, but not below the least
-# number, because rare labels need rows.
+# The total number of predicted rows, over features and repeats. If there are more rows, a sample is used. It
+# has at least the least number of rows, because rare labels need rows.
 MOST_PREDICTIONS, LEAST_ROWS = 100_000, 500
 
-# A feature may be a leak if it carries this share of a label's lift over its prevalence and the label is
-# predicted well: with at least half of the largest lift. With fewer positives it may be chance.
+# A feature may be a leak if two things are true. It carries this share of a label's lift over its prevalence,
+# and the label has at least half of the largest possible lift. With fewer positives it may be chance.
 LEAK_SHARE, LEAST_LIFT, LEAST_POSITIVES = 0.9, 0.5, 5
 
 
@@ -45,7 +45,7 @@ class FeatureImportance:
     feature: str
     map_drop: float  # over the labels that have a positive among the rows
     drops: tuple[float | None, ...]  # of each label; None if it has no positive among the rows
-    may_leak: tuple[str, ...] = ()  # labels that the feature alone carries almost
+    may_leak: tuple[str, ...] = ()  # labels that depend almost only on this feature
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Importance:
     note: str = ""  # which rows or features were left out, or why there is no importance
 
     def top(self, label: str, number: int = 3, *, least: float = 0.01) -> list[tuple[str, float]]:
-        """The features with the largest drops of one label, from `least` on.
+        """The features with the largest drops of one label, if the drop is at least `least`.
 
         >>> drops = FeatureImportance("age", 0.1, (0.2, 0.0)), FeatureImportance("size", 0.0, (0.001, 0.0))
         >>> Importance(drops, labels=("a", "b")).top("a")
@@ -73,8 +73,8 @@ class Importance:
     def leaks(self) -> list[str]:
         """A sentence about each feature that may be a leak."""
         return [
-            f"{each.feature!r} alone carries {', '.join(each.may_leak)} and may be a leak: if it is not "
-            "known before the label, leave it out"
+            f"the predictions of {', '.join(each.may_leak)} depend almost only on {each.feature!r}, which "
+            "may be a leak: if it is not known before the label, leave it out"
             for each in self.features
             if each.may_leak
         ]
@@ -85,8 +85,8 @@ def feature_importance(
 ) -> Importance:
     """Shuffle one column of the raw rows at a time, and measure the drop in average precision of each label.
 
-    Each row is predicted by the models of its fold, which did not train on it. Where folds go forward in
-    time, the whole model predicts the test rows. A text column is shuffled as a whole.
+    Each row is predicted by the models of its fold, which did not train on it. If folds go forward in time,
+    the whole model predicts the test rows. A text column is shuffled as a whole.
     """
     models = None if folds.forward else _fold_models(fitted, folds.count)
     if models is None:
@@ -101,7 +101,7 @@ def feature_importance(
     if len(names) > MOST_FEATURES:
         if hasattr(rows.features, "columns"):
             return Importance(
-                note=f"{len(names)} columns are more than {MOST_FEATURES}, so no importance was computed"
+                note=f"no importance was computed: {len(names)} columns are more than {MOST_FEATURES}"
             )
         columns = _promising(rows)
         notes.append(f"only the {MOST_FEATURES} of {len(names)} features that correlate most with a label")
@@ -130,7 +130,7 @@ def feature_importance(
 
 
 def _names(rows: Rows) -> tuple[str, ...]:
-    """The names of the columns, "feature 0" and so on for an array; none for features of a pretrained model.
+    """The names of the columns; "feature 0" and so on for an array; none for features of a pretrained model.
 
     >>> _names(Rows(np.zeros((1, 2)), format=ArrayFormat("X", 2)))
     ('feature 0', 'feature 1')
@@ -166,7 +166,7 @@ def _logits(models: Sequence[Fitted], rows: Rows, number: npt.NDArray[np.int64])
 
 
 def _shuffled(features: Features, column: int, rng: np.random.Generator) -> Features:
-    """The features with one column in another order."""
+    """The features with one column shuffled."""
     order = rng.permutation(features.shape[0])
     if hasattr(features, "columns"):
         return features.with_columns(features[features.columns[column]][order])
@@ -200,7 +200,7 @@ def _promising(rows: Rows) -> npt.NDArray[np.int64]:
 
 
 def _carried(drop: Tensor, whole: Tensor, targets: Tensor) -> list[int]:
-    """The labels that a feature with these drops (C,) carries almost alone."""
+    """The labels that depend almost only on a feature with these drops (C,)."""
     positives, known = (targets == 1).sum(0), (targets >= 0).sum(0)
     prevalence = positives / known.clamp(min=1)
     lift = whole - prevalence

@@ -1,9 +1,9 @@
-"""How good each arm is: out-of-fold scores, to choose by, and test scores, to report."""
+"""The scores of each arm: out-of-fold scores to choose by, and test scores to report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,13 @@ import numpy.typing as npt
 import torch
 
 from tailmask.learners.cross_fitted_run import scoring_folds
-from tailmask.learners.decisions import Decisions, decide
 from tailmask.learners.folds import Folds
+from tailmask.learners.out_of_fold_decisions import Decisions, decide
 from tailmask.metrics import class_groups, evaluate
 from tailmask.metrics.classwise import confusion
 from tailmask.runs.reader import Run
 
-__all__ = ["ArmScores", "ModelScores", "best_arm", "f1_at_half", "ranking_f1", "score_arm"]
+__all__ = ["ArmScores", "ModelScores", "best_arm", "ranking_f1", "score_arm"]
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,17 @@ class ArmScores:
     """One row of the leaderboard."""
 
     method: str
-    out_of_fold: ModelScores  # thresholds fitted on other folds than those that they are scored on
+    out_of_fold: ModelScores  # thresholds are fitted and scored on different folds
     test: ModelScores
     seconds: float
+    f1_at_half: float | None = None  # out-of-fold F1 with the threshold 0.5; None for one label per sample
 
     def to_json(self) -> dict[str, Any]:
-        """A flat object: the out-of-fold scores, and those of the test rows below `test`."""
+        """A flat object: the out-of-fold scores, and the test scores under `test`."""
         return {
             "method": self.method,
             **asdict(self.out_of_fold),
+            "f1_at_half": self.f1_at_half,
             "seconds": round(self.seconds, 1),
             "test": asdict(self.test),
         }
@@ -53,11 +55,12 @@ class ArmScores:
     def from_json(cls, value: Mapping[str, Any]) -> ArmScores:
         """The row that `to_json` wrote."""
         own = ModelScores(**{field.name: value[field.name] for field in fields(ModelScores)})
-        return cls(str(value["method"]), own, ModelScores(**value["test"]), float(value["seconds"]))
+        test, seconds = ModelScores(**value["test"]), float(value["seconds"])
+        return cls(str(value["method"]), own, test, seconds, value["f1_at_half"])
 
 
 def score_arm(run: Run) -> ArmScores:
-    """The scores of a finished run. Classes too rare to be judged have no say in the out-of-fold F1."""
+    """The scores of a finished run. Classes that are too rare do not count in the out-of-fold F1."""
     arrays = run.predictions()
     positives = torch.tensor(run.config["train_counts"][1])
     logits, targets = torch.from_numpy(arrays["validation_logits"]), arrays["validation_targets"]
@@ -65,7 +68,7 @@ def score_arm(run: Run) -> ArmScores:
     report = evaluate(
         logits, torch.from_numpy(targets), train_positives=positives, thresholds=0.5, single_label=single
     )
-    out_of_fold = _scores(report.summary)
+    out_of_fold, f1_at_half = _scores(report.summary), None
     if not single:
         decisions = decide(logits, targets, _folds(arrays, seed=run.config["seed"]))
         tail = class_groups(positives).get("tail")
@@ -77,32 +80,19 @@ def score_arm(run: Run) -> ArmScores:
             out_of_fold.brier,
             out_of_fold.ece,
         )
+        at_half = confusion(logits.sigmoid() >= 0.5, torch.from_numpy(targets)).f1
+        f1_at_half = ranking_f1(replace(decisions, f1=at_half))
     test = run.metrics["test" if single else "test_tuned"]["summary"]
-    return ArmScores(run.config["name"], out_of_fold, _scores(test), run.seconds)
-
-
-def f1_at_half(run: Run) -> float | None:
-    """Out-of-fold macro-F1 of a run with the threshold 0.5, over the classes that `score_arm` counts.
-
-    None if each sample has one label, because there are no thresholds.
-    """
-    if run.config["single_label"]:
-        return None
-    arrays = run.predictions()
-    logits, targets = torch.from_numpy(arrays["validation_logits"]), arrays["validation_targets"]
-    f1 = confusion(logits.sigmoid() >= 0.5, torch.from_numpy(targets)).f1
-    rare = _folds(arrays, seed=run.config["seed"]).rare_classes(targets)
-    others = [c for c in range(len(f1)) if c not in rare] or list(range(len(f1)))
-    return float(f1[others].mean())
+    return ArmScores(run.config["name"], out_of_fold, _scores(test), run.seconds, f1_at_half)
 
 
 def ranking_f1(decisions: Decisions) -> float:
-    """Macro-F1 over the classes that are not too rare to be judged, or over all where all are too rare."""
+    """Macro-F1 over the classes that are not too rare, or over all classes if all are too rare."""
     return float(decisions.f1.mean() if len(decisions.rare) == len(decisions.f1) else decisions.macro_f1)
 
 
 def _folds(arrays: Mapping[str, npt.NDArray[Any]], *, seed: int) -> Folds:
-    """The folds that thresholds are fitted and scored on; one validation part is cut into five."""
+    """The folds that thresholds are fitted and scored on; a single validation part is split into five."""
     number = arrays.get("validation_folds")
     targets = arrays["validation_targets"]
     if number is None:
@@ -111,9 +101,9 @@ def _folds(arrays: Mapping[str, npt.NDArray[Any]], *, seed: int) -> Folds:
 
 
 def best_arm(scores: Iterable[ArmScores]) -> ArmScores:
-    """The arm with the highest mean of out-of-fold F1 and mAP; the first of equals.
+    """The arm with the highest mean of out-of-fold F1 and mAP; of equal arms the first.
 
-    F1 is what people decide by and mAP is less noisy, so the mean chooses better than either.
+    Users care about F1, and mAP is less noisy. So the mean is a better choice than one of the two.
     """
     return max(scores, key=lambda arm: arm.out_of_fold.f1 + arm.out_of_fold.map)
 

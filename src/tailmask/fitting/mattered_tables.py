@@ -29,13 +29,13 @@ def ablation_table(steps: Sequence[Step]) -> SmallTable:
         "Out-of-fold scores, step by step",
         ("Step", "Method", "Threshold", "F1, %", "Gain", "mAP, %", "Gain", "Gain over"),
         tuple(rows),
-        note="Thresholds are fitted on other folds than those that they are scored on. Gains are in points.",
+        note="Thresholds are fitted and scored on different folds. Gains are in points.",
         words=frozenset({1, 2, 7}),
     )
 
 
 def importance_tables(importance: Importance) -> list[SmallTable]:
-    """The most important features overall, and the top three of each label; one without rows says why."""
+    """The most important features overall, and the top three of each label; or one note if there are none."""
     if not importance.features:
         return [SmallTable("Importance of the features", (), (), note=importance.note)]
     note = (

@@ -14,12 +14,13 @@ from tailmask._util.messages import UserError
 from tailmask.data.facts import DataFacts
 from tailmask.data.rows import Rows
 from tailmask.fitting.leaderboard import ranking_f1
-from tailmask.learners.base import NEVER, Deadline, silent
 from tailmask.learners.cross_fitted_run import learner_of
-from tailmask.learners.cross_fitting import CrossFitted, OutOfTimeError, crossfit
-from tailmask.learners.decisions import decide
+from tailmask.learners.cross_fitting import CrossFitted, crossfit
 from tailmask.learners.ensemble import Ensemble, fit_ensemble
 from tailmask.learners.folds import make_folds
+from tailmask.learners.out_of_fold_decisions import decide
+from tailmask.learners.protocol import NEVER, Deadline, silent
+from tailmask.learners.time_limit import OutOfTimeError
 from tailmask.metrics.precision_recall import average_precision
 from tailmask.runs import Setting
 
@@ -48,7 +49,11 @@ def fit_rows(
     epochs: int | None = None,
     minutes: float | None = None,
 ) -> RowsModel:
-    """Cross-fit each method, combine them, and fit thresholds on the ensemble's out-of-fold outputs."""
+    """Cross-fit each method, combine them, and fit thresholds on the ensemble's out-of-fold outputs.
+
+    Copies of a row are in the same fold.
+    """
+    rows = rows.with_copies_together()
     deadline = NEVER if minutes is None else Deadline.after(60 * minutes)
     shape = (int(rows.features.shape[1]),)
     facts = DataFacts({}, tuple(classes), shape, single_label, has_validation=True, raw_rows=len(rows))

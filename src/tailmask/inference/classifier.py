@@ -44,7 +44,11 @@ class Classifier(nn.Module):
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Probabilities and logits (B, C) of inputs (B, …)."""
-        logits: Tensor = self.network(inputs).float() * self.logit_scale
+        return self.finished(self.network(inputs))
+
+    def finished(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities and logits (B, C) of the network's outputs (B, C)."""
+        logits = outputs.float() * self.logit_scale
         if self.prior_shift is not None:
             logits = apply_prior_shift(logits, self.prior_shift)
         return (logits.sigmoid() if self.activation == "sigmoid" else logits.softmax(dim=1)), logits

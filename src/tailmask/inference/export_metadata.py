@@ -16,14 +16,14 @@ OUTPUTS = {
 
 
 def metadata(predictor: Predictor) -> dict[str, Any]:
-    """All facts needed to prepare inputs and to read outputs; the model itself contains no prior shift."""
-    description = predictor.description
+    """All facts for preparing inputs and reading outputs; the model itself does not apply the prior shift."""
+    description, thresholds = predictor.description, predictor.decision.thresholds
     return {
         "tailmask_version": __version__,
         "method": description.method,
         "classes": description.classes,
         "single_label": description.single_label,
-        "thresholds": None if predictor.thresholds is None else predictor.thresholds.tolist(),
+        "thresholds": None if thresholds is None else thresholds.tolist(),
         "prior_shift": description.prior_shift,
         "activation": description.activation,
         "shape": description.shape,

@@ -1,4 +1,4 @@
-"""Models in the formats that others read: ONNX, torch.export programs, safetensors."""
+"""Models in the formats of other programs: ONNX, torch.export programs, safetensors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from torch import Tensor, nn
 from tailmask._util.files import atomic_path, write_json
 from tailmask._util.messages import UserError, require
 from tailmask.data.encoders.backbone_encoder import BackboneEncoder
-from tailmask.inference.backbone_export import features_note, whole_classifier
+from tailmask.data.encoders.token_encoder import TokenEncoder
+from tailmask.inference.backbone_export import TOKENS_NOTE, features_note, fine_tuned_texts, whole_classifier
 from tailmask.inference.export_metadata import architecture, metadata
 from tailmask.inference.output_file import check_path
 from tailmask.inference.predictor import Predictor
+from tailmask.inference.program_inputs import NumberInputs, ProgramInputs
 from tailmask.inference.study_choice import choose_run
 from tailmask.learners.trained_model import is_model
 
@@ -29,16 +31,17 @@ __all__ = ["FORMATS", "Exported", "export_model"]
 
 FORMATS = {"onnx": ".onnx", "torch-export": ".pt2", "safetensors": ".safetensors"}
 
-# How far an exported program's probabilities may be from the network's, and on batches of which sizes.
+# The largest difference between the probabilities of a program and of the network, and the batch sizes of
+# the check.
 TOLERANCE = 1e-5
 CHECKED_SIZES = (1, 3)
 
 
 @dataclass(frozen=True)
 class Exported:
-    """The files that were written, and how far their probabilities are from the network's (at most).
+    """The files that were written, and the largest difference of their probabilities to the network's.
 
-    `note` says what the caller must do before the program, where a pretrained model comes first.
+    `note` says which inputs the caller must prepare if there is a pretrained model.
     """
 
     files: tuple[Path, ...]
@@ -48,33 +51,34 @@ class Exported:
 
 def export_model(
     run: Path | str,
-    target: Path | str,
+    out: Path | str,
     *,
     study_run: str | None = None,
     model: str | None = None,
     encoder: str | None = None,
     force: bool = False,
 ) -> Exported:
-    """Write the model of a finished run to `target`, in the format that its ending stands for.
+    """Write the model of a finished run to `out`, in the format of its suffix.
 
     `.onnx` and `.pt2` hold a program that takes encoded `inputs` (batch, …) of any batch size and gives
-    `probabilities` and `logits`; it is compared with the network before the file is there. `.safetensors`
-    holds the weights, and a .json file beside it says how to rebuild the network. Class names, thresholds,
-    prior shift and encoder go along as metadata. A frozen backbone for images goes into the program where its
-    operators allow; for texts the program takes the features, and `note` says so.
+    `probabilities` and `logits`. It is compared with the network before the file gets its name.
+    `.safetensors` holds the weights, and a .json file beside it says how to rebuild the network. The metadata
+    have class names, thresholds, prior shift and encoder. A pretrained model becomes part of the program if
+    the format has its operators: a program for texts takes `input_ids` and `attention_mask` (batch, tokens).
+    Otherwise the program takes features. `note` says which.
 
     Args:
-        run: The run's folder, or that of a study, whose chosen run is taken.
-        target: The file to write.
-        study_run: Which run of a study to take, in place of the chosen one.
-        model: The import path `package.module:factory` of a network of your own; or `hf:FOLDER`, where the
-            run's backbone is now.
-        encoder: The import path `module:function` of an encoder of your own.
-        force: Whether to write over files that are there.
+        run: The folder of a run, or of a study: then its chosen run is exported.
+        out: The file to write.
+        study_run: The run of a study to export instead of the chosen one.
+        model: The import path `package.module:factory` of your own network; or `hf:FOLDER`, the folder of the
+            run's backbone.
+        encoder: The import path `module:function` of your own encoder.
+        force: Whether to overwrite existing files.
     """
-    target = Path(target)
-    check_path(target, tuple(FORMATS.values()), force=force)
-    suffix = target.suffix.lower()
+    out = Path(out)
+    check_path(out, tuple(FORMATS.values()), force=force)
+    suffix = out.suffix.lower()
     if suffix == ".onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
             require(package, extra="export")
@@ -86,84 +90,96 @@ def export_model(
                 f"network: copy the folder {folder}, which `tailmask predict` takes, or train one network "
                 "with --folds 1"
             )
-    # Exported programs name their prior shift beside them, and do not have it inside.
+    # Exported programs have their prior shift in the metadata; it is not applied to their outputs.
     whole = chosen.decision not in (None, "prior shift")
     predictor = Predictor.load(run if whole else chosen.path, model=model, encoder=encoder)
     try:
         if suffix == ".safetensors":
-            return _write_safetensors(predictor, target, force=force)
+            return _write_safetensors(predictor, out, force=force)
         save = _save_onnx if suffix == ".onnx" else _save_program
-        if predictor.description.encoder.get("kind") == "backbone":
-            return _write_with_backbone(predictor, target, save)
-        return _write_program(predictor, target, save)
+        kind = predictor.description.encoder.get("kind")
+        if kind == "backbone":
+            return _write_with_backbone(predictor, out, save)
+        if kind == "tokens":
+            return _write_fine_tuned_texts(predictor, out, save)
+        return _write_program(predictor, out, save)
     except OSError as error:
-        raise UserError(f"{target} cannot be written: {error.strerror or error}") from error
+        raise UserError(f"{out} cannot be written: {error.strerror or error}") from error
 
 
-def _write_safetensors(predictor: Predictor, target: Path, *, force: bool) -> Exported:
+def _write_safetensors(predictor: Predictor, out: Path, *, force: bool) -> Exported:
     from tailmask.runs.model_file import save_model
 
-    beside = target.with_suffix(".json")
+    beside = out.with_suffix(".json")
     check_path(beside, (".json",), force=force)
     write_json(beside, architecture(predictor))
-    save_model(target, predictor.classifier.network, predictor.description)
-    return Exported((target, beside))
+    save_model(out, predictor.classifier.network, predictor.description)
+    return Exported((out, beside))
 
 
-# Writes a program with its metadata to a file, and gives what runs that file: inputs → probabilities.
-_Save = Callable[[torch.export.ExportedProgram, dict[str, Any], Path], Callable[[Tensor], Tensor]]
+# Runs a written program: inputs → probabilities.
+_Run = Callable[[tuple[Tensor, ...]], Tensor]
 
-_DYNAMIC_BATCH = {"inputs": {0: torch.export.Dim("batch")}}
+# Writes a program with its metadata to a file, and returns a function that runs the file.
+_Save = Callable[[torch.export.ExportedProgram, ProgramInputs, dict[str, Any], Path], _Run]
 
 
-def _write_with_backbone(predictor: Predictor, target: Path, save: _Save) -> Exported:
-    """The frozen backbone together with the network on its features where that works, else the latter."""
+def _write_with_backbone(predictor: Predictor, out: Path, save: _Save) -> Exported:
+    """Write the frozen backbone with the network on its features if that works, else only the network."""
     encoder = predictor.encoder
     assert isinstance(encoder, BackboneEncoder)
     whole = whole_classifier(encoder, predictor.classifier)
     if whole is not None:
         with contextlib.suppress(UserError):  # an operator that the format lacks
-            exported = _write_program(predictor, target, save, *whole)
+            exported = _write_program(predictor, out, save, whole)
             return replace(exported, note=features_note(encoder, whole=True))
-    return replace(_write_program(predictor, target, save), note=features_note(encoder, whole=False))
+    return replace(_write_program(predictor, out, save), note=features_note(encoder, whole=False))
+
+
+def _write_fine_tuned_texts(predictor: Predictor, out: Path, save: _Save) -> Exported:
+    encoder = predictor.encoder
+    assert isinstance(encoder, TokenEncoder)
+    exported = _write_program(predictor, out, save, fine_tuned_texts(encoder, predictor.classifier))
+    return replace(exported, note=TOKENS_NOTE)
 
 
 def _write_program(
     predictor: Predictor,
-    target: Path,
+    out: Path,
     save: _Save,
-    network: nn.Module | None = None,
-    shape: tuple[int, ...] | None = None,
+    whole: tuple[nn.Module, ProgramInputs] | None = None,
 ) -> Exported:
-    classifier: nn.Module = (network or predictor.classifier).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's types lack memory_format alone
-    shape = shape or predictor.description.shape
-    with atomic_path(target) as path:
+    network, inputs = whole or (predictor.classifier, NumberInputs(predictor.description.shape))
+    classifier: nn.Module = network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's types lack memory_format alone
+    with atomic_path(out) as path:
         try:
             with _quiet(), torch.no_grad():
-                example = (torch.zeros(2, *shape),)
-                program = torch.export.export(classifier, example, dynamic_shapes=_DYNAMIC_BATCH)
-                run = save(program, metadata(predictor), path)
-                difference = _largest_difference(classifier, run, shape)
+                generator = torch.Generator().manual_seed(0)
+                example = inputs.drawn(2, generator)
+                program = torch.export.export(classifier, example, dynamic_shapes=inputs.dynamic)
+                run = save(program, inputs, metadata(predictor), path)
+                checked = [inputs.drawn(size, generator) for size in CHECKED_SIZES]
+                difference = max(float((run(each) - classifier(*each)[0]).abs().max()) for each in checked)
         except OSError:
             raise
-        except Exception as error:  # torch and ONNX Runtime raise dozens of kinds, none of them documented
+        except Exception as error:  # torch and ONNX Runtime raise many kinds, none of them documented
             reason = " ".join(str(error).split())[:200]
-            raise UserError(f"the network cannot be exported to {target}: {reason}") from error
+            raise UserError(f"the network cannot be exported to {out}: {reason}") from error
         if not difference <= TOLERANCE:
             raise UserError(
-                f"{target} is not written: its probabilities differ from the network's by {difference:.1g}"
+                f"{out} is not written: its probabilities differ from the network's by {difference:.1g}"
             )
-    return Exported((target,), difference)
+    return Exported((out,), difference)
 
 
 def _save_onnx(
-    program: torch.export.ExportedProgram, about: dict[str, Any], path: Path
-) -> Callable[[Tensor], Tensor]:
+    program: torch.export.ExportedProgram, inputs: ProgramInputs, about: dict[str, Any], path: Path
+) -> _Run:
     exported = torch.onnx.export(
         program,
         dynamo=True,
-        dynamic_shapes=_DYNAMIC_BATCH,  # the program has it already; this is what names the axis
-        input_names=["inputs"],
+        dynamic_shapes=inputs.dynamic,  # the program has them already; this gives the axes their names
+        input_names=list(inputs.dynamic),
         output_names=["probabilities", "logits"],
         verbose=False,
     )
@@ -177,33 +193,27 @@ def _save_onnx(
     exported.save(path, external_data=False)
     runtime = require("onnxruntime", extra="export")
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return lambda inputs: torch.from_numpy(session.run(["probabilities"], {"inputs": inputs.numpy()})[0])
+
+    def run(values: tuple[Tensor, ...]) -> Tensor:
+        named = {name: value.numpy() for name, value in zip(inputs.dynamic, values, strict=True)}
+        return torch.from_numpy(session.run(["probabilities"], named)[0])
+
+    return run
 
 
 def _save_program(
-    program: torch.export.ExportedProgram, about: dict[str, Any], path: Path
-) -> Callable[[Tensor], Tensor]:
+    program: torch.export.ExportedProgram, inputs: ProgramInputs, about: dict[str, Any], path: Path
+) -> _Run:
     with path.open("wb") as file:
         torch.export.save(program, file, extra_files={"metadata.json": json.dumps(about, ensure_ascii=False)})
     with path.open("rb") as file:
         module = torch.export.load(file).module()
-    return lambda inputs: module(inputs)[0]
-
-
-def _largest_difference(
-    classifier: nn.Module, run: Callable[[Tensor], Tensor], shape: tuple[int, ...]
-) -> float:
-    generator = torch.Generator().manual_seed(0)
-    differences = []
-    for size in CHECKED_SIZES:
-        inputs = torch.randn(size, *shape, generator=generator)
-        differences.append(float((run(inputs) - classifier(inputs)[0]).abs().max()))
-    return max(differences)
+    return lambda values: module(*values)[0]
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What torch says of its own inner workings kept from the user, who gets a sentence."""
+    """Hide torch's own logs and warnings: the user gets one sentence instead."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

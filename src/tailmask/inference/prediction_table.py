@@ -27,35 +27,35 @@ __all__ = ["write_predictions"]
 def write_predictions(
     predictor: Predictor | RowPredictor,
     source: Path | str,
-    target: Path | str,
+    out: Path | str,
     *,
     id_column: str | None = None,
     images: Path | str | None = None,
     force: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Predict for every sample in `source`, write a table to `target`, and return the number of its rows.
+    """Predict for every sample in `source`, write a table to `out`, and return the number of its rows.
 
     A row has an identifier (`id_column` of the input, the path of an image, or the row number from 0), the
     predicted `labels`, and the probability of each class in a column with the class's name. A .jsonl file has
     the probabilities in one object, a .csv file the labels in one cell, separated by commas. If a class is
     called `row`, `path` or `labels`, the other column is `row_`, `path_` or `labels_`.
 
-    Neither the input nor the table is in memory as a whole. `target` appears once it is complete.
+    Neither the input nor the table is in memory as a whole. `out` appears once it is complete.
 
     Args:
         predictor: The model.
         source: A file of the kind that the model was trained on, or images; its labels are ignored.
-        target: The file to write, .csv, .parquet or .jsonl.
+        out: The file to write, .csv, .parquet or .jsonl.
         id_column: Column of a table, or array of an .npz file, that identifies rows.
         images: The folder that paths in a list of images are relative to; None: the list's folder.
         force: True to overwrite an existing file.
         progress: Called with the number of rows so far.
     """
-    source, target = Path(source), Path(target)
-    check_path(target, SUFFIXES, force=force)
-    _check_source(source, target)
-    suffix, number = target.suffix.lower(), 0
+    source, out = Path(source), Path(out)
+    check_path(out, SUFFIXES, force=force)
+    _check_source(source, out)
+    suffix, number = out.suffix.lower(), 0
     check_classes(predictor.classes, suffix)
 
     pieces = _pieces(predictor, source, suffix, id_column, None if images is None else Path(images))
@@ -69,14 +69,14 @@ def write_predictions(
                 progress(number)
 
     try:
-        with atomic_path(target) as path:
+        with atomic_path(out) as path:
             write_pieces(counted(), path, suffix)
     except OSError as error:
-        raise UserError(f"{target} cannot be written: {error.strerror or error}") from error
+        raise UserError(f"{out} cannot be written: {error.strerror or error}") from error
     return number
 
 
-def _check_source(source: Path, target: Path) -> None:
+def _check_source(source: Path, out: Path) -> None:
     if not source.exists():
         hint = (
             ": predict reads files; a run keeps its outputs on the test split in predictions.npz"
@@ -84,8 +84,8 @@ def _check_source(source: Path, target: Path) -> None:
             else ""
         )
         raise UserError(f"there is no file {source}{hint}")
-    if target.exists() and source.samefile(target):
-        raise UserError(f"{target} is the input file: choose another file for the output")
+    if out.exists() and source.samefile(out):
+        raise UserError(f"{out} is the input file: choose another file for the output")
 
 
 def _reading(source: Path, pieces: Iterator[Piece]) -> Iterator[Piece]:
@@ -130,7 +130,7 @@ def _piece(
     labels_name: str,
 ) -> Piece:
     polars: Any = require("polars", extra="tables")
-    labels = _label_lists(predictor.decide(probabilities, logits), predictor.classes)
+    labels = _label_lists(predictor.decision.labels(probabilities, logits), predictor.classes)
     columns = polars.from_numpy(probabilities.numpy(), schema=list(predictor.classes), orient="row")
     return Piece(names, labels.alias(labels_name), columns)
 

@@ -1,4 +1,4 @@
-"""A finished run's model, ready for new inputs."""
+"""The model of a finished run, for predictions on new inputs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from tailmask.calibration import DecisionRule
 from tailmask.data.encoders.backbone_encoder import BackboneEncoder
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.image import ImageEncoder
+from tailmask.data.encoders.token_encoder import TokenEncoder
 from tailmask.data.readers.image_list import is_list
 from tailmask.inference.classifier import Classifier
-from tailmask.inference.refitted_thresholds import refit
+from tailmask.inference.label_decision import LabelDecision, choose_decision, decision_of_study
 from tailmask.inference.study_choice import choose_run
 from tailmask.runs.reader import Run
 
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Predictor"]
 
-# Numbers in a batch of inputs: the activations of large images fit into memory, and it is fast.
+# Size of a batch in numbers: it is fast, and the activations of large images still fit into memory.
 BATCH_NUMBERS = 2**22
 LARGEST_BATCH = 1024
+# A transformer needs memory for each pair of tokens.
+TEXT_BATCH = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +47,9 @@ class Predictor:
 
     classifier: Classifier
     description: ModelDescription
-    thresholds: Tensor | None  # (C,), on the probabilities; None if each sample gets a fixed number of labels
+    decision: LabelDecision
     device: torch.device
-    decided_by: str = "default"  # "default" (one threshold), "tuned", or the text of a decision rule
-    top: int = 1  # labels per sample if there are no thresholds
-    notes: tuple[str, ...] = ()  # notes on the decisions
-    backbone: str | None = None  # where the backbone is, or whose code may be run, in the user's own words
+    backbone: str | None = None  # the user's choice: the folder of the backbone, or the code that may run
 
     @classmethod
     def load(
@@ -67,7 +67,7 @@ class Predictor:
         """Load the model of a run folder, of a study, or of an exported safetensors file.
 
         Nothing is unpickled. A network of your own is built by importing its code, so `model` must name it
-        again: a file alone never decides which code runs.
+        again: a file never decides which code runs.
 
         Args:
             run: The run's folder, the folder of a study, or the file. In a study, the model and the decision
@@ -88,8 +88,6 @@ class Predictor:
         require("safetensors", extra="cli")
         from tailmask.runs.model_file import load_model
 
-        if thresholds is not None and decide is not None:
-            raise UserError("--thresholds and --decide exclude each other: leave one of them out")
         rule = None if decide is None else DecisionRule.parse(decide)
         chosen = choose_run(Path(run), study_run)
         run = chosen.path
@@ -98,35 +96,11 @@ class Predictor:
             model, backbone = None, model
         network, description = load_model(_model_file(run), model=model)
         if thresholds is None and rule is None and not prior_shift:
-            thresholds, rule, prior_shift = _of_study(chosen.decision, description)
+            thresholds, rule, prior_shift = decision_of_study(chosen.decision, description)
         shift = _prior_shift(description, run) if prior_shift else None
+        decision = choose_decision(description, run, thresholds=thresholds, decide=rule, prior_shift=shift)
         classifier = _classifier(network, description, shift, device)
-        place = torch.device(device)
-        if rule is not None and rule.top is not None:
-            return cls(classifier, description, None, place, str(rule), rule.top, backbone=backbone)
-        if rule is not None:
-            fitted, notes = refit(
-                rule, run, num_classes=len(description.classes), single_label=description.single_label
-            )
-            return cls(
-                classifier,
-                description,
-                _moved(fitted, shift),
-                place,
-                str(rule),
-                notes=notes,
-                backbone=backbone,
-            )
-        is_tuned = thresholds in (None, "tuned") and description.thresholds is not None
-        fixed = _thresholds(description, thresholds, shift, run)
-        return cls(
-            classifier, description, fixed, place, "tuned" if is_tuned else "default", backbone=backbone
-        )
-
-    @property
-    def is_tuned(self) -> bool:
-        """True if the thresholds were fitted on validation data."""
-        return self.decided_by != "default" and self.thresholds is not None
+        return cls(classifier, description, decision, torch.device(device), backbone)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -164,18 +138,9 @@ class Predictor:
         """Probabilities (B, C) of encoded inputs (B, …), on the CPU."""
         return self.outputs(inputs)[0]
 
-    def decide(self, probabilities: Tensor, logits: Tensor) -> Tensor:
-        """The predicted labels (B, C): the most probable ones, or those that reach their threshold.
-
-        The most probable ones have the highest logits: several probabilities may be rounded to 1.
-        """
-        if self.thresholds is None:
-            return DecisionRule("top", self.top).labels(logits, None)
-        return probabilities >= self.thresholds
-
     def predict(self, inputs: Tensor) -> Tensor:
         """The predicted labels (B, C) of encoded inputs (B, …)."""
-        return self.decide(*self.outputs(inputs))
+        return self.decision.labels(*self.outputs(inputs))
 
     def batches(
         self, path: Path | str, batch_size: int | None = None, *, images: Path | str | None = None
@@ -194,12 +159,14 @@ class Predictor:
             or not encoder.reads_images
             or not is_list(path)
         ):
-            raise UserError(f"--images is for lists of images, and {path} is none: leave it out")
+            raise UserError(f"--images is for lists of images, got {path}: leave it out")
         return encoder.batches(path, batch_size or self.batch_size, images=Path(images))
 
     @property
     def batch_size(self) -> int:
         """The number of samples to read and predict at once; larger samples have smaller batches."""
+        if isinstance(self.encoder, TokenEncoder):
+            return TEXT_BATCH
         return max(1, min(LARGEST_BATCH, BATCH_NUMBERS // max(1, torch.Size(self.description.shape).numel())))
 
 
@@ -211,9 +178,11 @@ def _model_file(path: Path) -> Path:
         raise UserError(f"{path} is not a run: it has no run.json")
     if not run.is_complete:
         raise UserError(f"{path} is not complete: run the same `tailmask train` command to finish it")
+    if (path / "model").is_dir():
+        raise UserError(f"{path} has no single network: load it with tailmask.inference.load_predictor")
     file = path / "model.safetensors"
     if not file.is_file():
-        raise UserError(f"{path} has no model.safetensors with the weights: was it removed?")
+        raise UserError(f"{path} has no model.safetensors with the weights: train the run again")
     return file
 
 
@@ -226,56 +195,13 @@ def _prior_shift(description: ModelDescription, run: Path) -> Tensor:
     return torch.tensor(description.prior_shift)
 
 
-def _thresholds(
-    description: ModelDescription,
-    asked: Literal["tuned"] | float | None,
-    shift: Tensor | None,
-    run: Path,
-) -> Tensor | None:
-    allowed = 0 < asked < 1 if isinstance(asked, float | int) else asked is None or str(asked) == "tuned"
-    if not allowed:
-        raise UserError(f"thresholds must be a number between 0 and 1 or 'tuned', got {asked!r}")
-    if description.single_label:
-        if asked is not None:
-            raise UserError(
-                f"{run} predicts one label per sample, the most probable one: leave out --thresholds"
-            )
-        return None
-    if asked == "tuned" and description.thresholds is None:
-        raise UserError(f"{run} has no tuned thresholds, because it had no validation data: choose a number")
-    if isinstance(asked, float | int):
-        return torch.full((len(description.classes),), float(asked))
-    if description.thresholds is None:
-        return torch.full((len(description.classes),), description.threshold)
-    return _moved(torch.tensor(description.thresholds), shift)
-
-
-def _moved(thresholds: Tensor, shift: Tensor | None) -> Tensor:
-    """Thresholds that give the same labels with shifted logits."""
-    return thresholds if shift is None else (thresholds.double().logit() + shift).sigmoid().float()
-
-
-def _of_study(
-    decision: str | None, description: ModelDescription
-) -> tuple[Literal["tuned"] | float | None, DecisionRule | None, bool]:
-    """The thresholds, the rule, and True for a prior shift, from a study's decision (None: no study)."""
-    if decision is None or (decision == "default" and description.single_label):
-        return None, None, False
-    if decision == "tuned thresholds":
-        return "tuned", None, False
-    if decision in ("default", "prior shift"):
-        number = None if description.single_label else description.threshold
-        return number, None, decision == "prior shift"
-    return None, DecisionRule.parse(decision), False
-
-
 def _classifier(
     network: nn.Module, description: ModelDescription, shift: Tensor | None, device: torch.device | str
 ) -> Classifier:
     classifier = Classifier(
         network, activation=description.activation, logit_scale=description.logit_scale, prior_shift=shift
     ).eval()
-    if len(description.shape) == 3:  # images: convolutions on the CPU are faster so
+    if len(description.shape) == 3:  # images: this makes convolutions on the CPU faster
         classifier = classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     try:
         return classifier.to(device)

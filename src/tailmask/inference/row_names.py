@@ -54,7 +54,7 @@ def _column(path: Path, encoder: Encoder | RowPredictor, batch_size: int, column
                 )
             yield polars.Series(column, values)
     elif is_table(path):
-        # In a text file 007 is not 7; the other formats know their types.
+        # In a text file, 007 stays different from 7; the other formats have types.
         types: dict[str, Any] = {column: polars.String} if table_suffix(path) in SEPARATORS else {}
         header = getattr(encoder, "header", True)  # of a table
         pieces = frame_pieces(

@@ -1,4 +1,4 @@
-"""Predictions of models on raw rows, such as ensembles or trees, for new files and frames."""
+"""Predictions for new files and frames by models on raw rows, such as ensembles or trees."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tailmask.backbones.backbone import is_backbone
 from tailmask.calibration import DecisionRule
 from tailmask.data.pretrained.backbone_format import BackboneFormat
 from tailmask.data.rows import Rows
+from tailmask.inference.label_decision import LabelDecision, choose_decision, decision_of_study
 from tailmask.inference.predictor import Predictor
-from tailmask.inference.refitted_thresholds import refit
 from tailmask.inference.study_choice import choose_run
 from tailmask.learners.trained_model import TrainedModel, is_model
 from tailmask.runs.reader import Run
@@ -26,19 +26,16 @@ __all__ = ["FIT_RECORD", "RowPredictor", "load_predictor"]
 
 LARGEST_BATCH = 4096
 
-# What `tailmask fit` leaves in its folder.
+# The file that `tailmask fit` leaves in its folder.
 FIT_RECORD = "fit.json"
 
 
 @dataclass(frozen=True, eq=False)
 class RowPredictor:
-    """The model of a cross-fitted run or of `tailmask fit`: from raw rows to probabilities and labels."""
+    """The model of a cross-fitted run or of `tailmask fit`, which predicts for raw rows."""
 
     model: TrainedModel
-    thresholds: Tensor | None  # (C,), on the probabilities; None if each row gets a fixed number of labels
-    decided_by: str = "default"  # "default" (one threshold), "tuned", or the text of a decision rule
-    top: int = 1  # labels per row if there are no thresholds
-    notes: tuple[str, ...] = ()  # notes on the decisions
+    decision: LabelDecision
 
     batch_size = LARGEST_BATCH
 
@@ -49,49 +46,31 @@ class RowPredictor:
         *,
         thresholds: Literal["tuned"] | float | None = None,
         decide: DecisionRule | str | None = None,
+        study_decision: str | None = None,
         backbone: str | None = None,
     ) -> RowPredictor:
         """Load the model in a folder; `thresholds` and `decide` are as in `Predictor.load`.
 
-        A rule needs the out-of-fold outputs in the folder of the run, which contains the model's folder.
-        `backbone` is where the pretrained model is now, `hf:FOLDER`, or the encoder of the user's own that
-        may be run.
+        `study_decision` is the decision of a study; it is used if neither of them is given. A rule needs the
+        out-of-fold outputs in the folder of the run, which contains the model's folder. `backbone` is the
+        present folder of the pretrained model, `hf:FOLDER`, or the name of the user's own encoder, which is
+        then allowed to run.
         """
-        model = TrainedModel.load(Path(folder))
+        folder = Path(folder)
+        model = TrainedModel.load(folder)
         if isinstance(model.row_format, BackboneFormat):
             model = replace(model, row_format=model.row_format.allowed(backbone))
         elif backbone is not None:
             raise UserError(
                 f"{folder} was not trained on features of a pretrained model: leave out {backbone}"
             )
-        if thresholds is not None and decide is not None:
-            raise UserError("--thresholds and --decide exclude each other: leave one of them out")
-        if decide is not None:
-            rule = DecisionRule.parse(decide)
-            if rule.top is not None:
-                return cls(model, None, str(rule), rule.top)
-            run = Path(folder) if (Path(folder) / "predictions.npz").is_file() else Path(folder).parent
-            fitted, notes = refit(
-                rule, run, num_classes=len(model.classes), single_label=model.thresholds is None
-            )
-            return cls(model, fitted.double(), str(rule), notes=notes)
-        tuned = model.facts.thresholds is not None
-        if thresholds is None or thresholds == "tuned":
-            if thresholds == "tuned" and not tuned:
-                raise UserError(f"{folder} has no tuned thresholds: choose a number")
-            return cls(model, model.thresholds, "tuned" if tuned else "default")
-        if not isinstance(thresholds, float | int) or not 0 < thresholds < 1:
-            raise UserError(f"thresholds must be a number between 0 and 1 or 'tuned', got {thresholds!r}")
-        if model.thresholds is None:
-            raise UserError(
-                f"{folder} predicts one label per row, the most probable one: leave out --thresholds"
-            )
-        return cls(model, torch.full_like(model.thresholds, float(thresholds)))
-
-    @property
-    def is_tuned(self) -> bool:
-        """True if the thresholds were fitted on out-of-fold outputs."""
-        return self.decided_by != "default" and self.thresholds is not None
+        places = (folder, folder.parent)
+        run = next((each for each in places if (each / "predictions.npz").is_file()), folder)
+        rule = None if decide is None else DecisionRule.parse(decide)
+        if thresholds is None and rule is None:
+            thresholds, rule, _ = decision_of_study(study_decision, model.facts)
+        decision = choose_decision(model.facts, run, thresholds=thresholds, decide=rule, dtype=torch.float64)
+        return cls(model, decision)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -105,7 +84,7 @@ class RowPredictor:
 
     @property
     def reads_images(self) -> bool:
-        """Whether samples are images, so that a folder or a list of files can be read."""
+        """True if samples are images; then a folder or a list of files can be read."""
         return isinstance(self.model.row_format, BackboneFormat) and self.model.row_format.reads_images
 
     def batches(self, path: Path | str, *, images: Path | str | None = None) -> Iterator[Rows]:
@@ -124,23 +103,17 @@ class RowPredictor:
         """Probabilities and logits (B, C) of raw rows."""
         return self.model.outputs(rows)
 
-    def decide(self, probabilities: Tensor, logits: Tensor) -> Tensor:
-        """The predicted labels (B, C): the most probable ones, or those that reach their threshold."""
-        if self.thresholds is None:
-            return DecisionRule("top", self.top).labels(logits, None)
-        return probabilities >= self.thresholds
-
     def predict_proba(self, features: Any) -> Tensor:
         """Probabilities (N, C) of a frame or an array with the columns of training."""
         return self.outputs(self.model.row_format.rows(features))[0]
 
     def predict(self, features: Any) -> Tensor:
         """The predicted labels (N, C) of a frame or an array with the columns of training."""
-        return self.decide(*self.outputs(self.model.row_format.rows(features)))
+        return self.decision.labels(*self.outputs(self.model.row_format.rows(features)))
 
 
 def load_predictor(
-    path: Path,
+    path: Path | str,
     *,
     thresholds: Literal["tuned"] | float | None = None,
     decide: DecisionRule | str | None = None,
@@ -154,6 +127,7 @@ def load_predictor(
 
     For a study it is the model that `compare` chose, or the run that `study_run` names.
     """
+    path = Path(path)
     if (path / FIT_RECORD).is_file():
         if thresholds is None and decide is None:
             decide = _rule_of_fit(path / FIT_RECORD)
@@ -177,26 +151,17 @@ def load_predictor(
         raise UserError(
             f"the probabilities of {path} already have the data's own prevalence: leave out --prior-shift"
         )
-    if thresholds is None and decide is None:
-        thresholds, decide = _of_study(decision, Run(path))
     if encoder is None and model is not None and is_backbone(model):
         encoder = model
-    return RowPredictor.load(folder, thresholds=thresholds, decide=decide, backbone=encoder)
+    return RowPredictor.load(
+        folder, thresholds=thresholds, decide=decide, study_decision=decision, backbone=encoder
+    )
 
 
 def _rule_of_fit(path: Path) -> str | None:
-    """The rule that `tailmask fit` was asked to decide by; None for its own thresholds, which are for F1."""
+    """The rule of `tailmask fit --decide`; None for the default thresholds, which are for F1."""
     try:
         rule = json.loads(path.read_bytes())["decide"]
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}; fit again") from error
     return None if rule == "f1" else str(rule)
-
-
-def _of_study(decision: str | None, run: Run) -> tuple[Literal["tuned"] | float | None, str | None]:
-    """Thresholds or a rule from a study's decision; both None without a study or for single-label data."""
-    if decision is None or run.config.get("single_label"):
-        return None, None
-    if decision == "default":
-        return float(run.config["recipe"]["evaluation"]["threshold"]), None
-    return ("tuned", None) if decision == "tuned thresholds" else (None, decision)

@@ -80,9 +80,9 @@ def _read_choice(folder: Path) -> dict[str, Any]:
     if chosen is None:
         runs = listing(run.folder.name for run in _complete_runs(folder))
         raise UserError(
-            f"{folder} has chosen no run, because it has no validation data: name one with --run ({runs})"
+            f"{folder} has no chosen run, because it has no validation data: name one with --run ({runs})"
         )
     valid = isinstance(chosen, dict) and all(isinstance(chosen.get(k), str) for k in ("run", "decision"))
     if not valid or Path(chosen["run"]).name != chosen["run"]:
-        raise UserError(f"{path} has no valid choice: was it written by tailmask?")
+        raise UserError(f"{path} has no valid choice: name a run with --run")
     return dict(chosen)

@@ -1,4 +1,4 @@
-"""What one step of the ratios did, as named numbers that any logger takes."""
+"""The result of one ratio update as named numbers for any logger."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from tailmask.masking import RatioUpdate
 
 __all__ = ["curves"]
 
-# With more classes than this, a curve for each is more than anybody looks at.
+# With more classes than this, nobody looks at a curve per class.
 _MAX_CLASSES = 20
 
 
 def curves(update: RatioUpdate, prefix: str = "plm") -> dict[str, float]:
-    """Numbers to plot: extremes and means over the classes, and up to 20 classes' own ratios and gaps.
+    """Numbers to plot: extremes and means over the classes, and for up to 20 classes each ratio and gap.
 
-    The extremes leave out classes that lack a label, whose ratio is as good as 0 or infinite.
+    The extremes leave out classes without positives or without negatives: their ratios are extreme by
+    definition.
 
     >>> ratio, gap = torch.tensor([0.5, 0.1]), torch.tensor([-1.0, 1.0])
     >>> values = curves(RatioUpdate(ratio, gap, divergence=torch.ones(2, 2), keep=torch.ones(2, 2)))
     >>> values["plm/ratio_max"], values["plm/gap/0"], values["plm/divergence_positives"]
     (0.5, -1.0, 1.0)
     """
-    divergence = update.divergence.nanmean(dim=1)  # of a label that was never seen there is none
+    divergence = update.divergence.nanmean(dim=1)  # NaN if the label never occurred
     kept = update.keep.mean(dim=1)
     ratio = update.target_ratio
     adapted = (ratio > MIN_RATIO) & (ratio < MAX_RATIO)
@@ -40,5 +41,5 @@ def curves(update: RatioUpdate, prefix: str = "plm") -> dict[str, float]:
     if len(ratio) <= _MAX_CLASSES:
         for index, (own, gap) in enumerate(zip(ratio, update.gap, strict=True)):
             values |= {f"ratio/{index}": own, f"gap/{index}": gap}
-    numbers = torch.stack(list(values.values())).tolist()  # one wait for the device
+    numbers = torch.stack(list(values.values())).tolist()  # one transfer from the device
     return {f"{prefix}/{name}": number for name, number in zip(values, numbers, strict=True)}

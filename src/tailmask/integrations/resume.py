@@ -14,11 +14,11 @@ __all__ = ["ResumableState", "process_rank", "world_size"]
 
 
 class ResumableState:
-    """The state that a run needs to go on from: a criterion's, with the statistics of all ranks.
+    """The state from which a run can be resumed: the criterion's, with the statistics of all ranks.
 
-    A criterion's own `state_dict` holds the statistics of one rank. This one sums them over the process group
-    and `load_state_dict` gives them to rank 0 alone, so that the next `step` finds each of them once. Where
-    the criterion has a generator of its own, each rank's is part of the state, too. All ranks must call both.
+    A criterion's own `state_dict` holds the statistics of one rank. This one sums them over the process
+    group, and `load_state_dict` gives the sum to rank 0 only: the next `step` counts it once. If the
+    criterion has its own generator, the state includes each rank's generator. All ranks must call both.
 
     >>> criterion = PartialLabelMasking.from_counts([1, 2], [3, 2])
     >>> criterion.update(torch.zeros(1, 2), torch.ones(1, 2))
@@ -42,14 +42,14 @@ class ResumableState:
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore what `state_dict` gave; in another number of processes, the generators stay as they are."""
+        """Restore a state of `state_dict`. With another number of processes, generators stay unchanged."""
         own = {name: value for name, value in state.items() if name != "generators"}
         self.criterion.load_state_dict(own)
         if process_rank() > 0:
             self.criterion.reset()
         generators = state.get("generators", ())
         if self.criterion.generator is not None and len(generators) == world_size():
-            # A copy: set_state reads from where the storage begins, not the row.
+            # A copy: set_state reads from the start of the storage, not from the start of the row.
             self.criterion.generator.set_state(generators[process_rank()].cpu().clone())
 
 
@@ -68,7 +68,7 @@ def _is_distributed() -> bool:
 
 
 def process_rank() -> int:
-    """This process's place in the process group.
+    """The rank of this process in the process group.
 
     >>> process_rank()
     0
@@ -77,7 +77,7 @@ def process_rank() -> int:
 
 
 def world_size() -> int:
-    """How many processes the process group has.
+    """The number of processes in the process group.
 
     >>> world_size()
     1

@@ -1,4 +1,4 @@
-"""Partial Label Masking as a scikit-learn estimator, and around any that takes sample weights."""
+"""Partial Label Masking as a scikit-learn estimator, and around any estimator that takes sample weights."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tailmask.integrations.tabular.estimator_options import (
     is_tuned,
     needs_counts,
 )
+from tailmask.integrations.tabular.estimator_training import Training, TrainingRows, as_counts
 from tailmask.integrations.tabular.multi_output import PLMMultiOutputClassifier
 from tailmask.integrations.tabular.perceptron import Perceptron
-from tailmask.integrations.tabular.training import Training, TrainingRows, as_counts
 from tailmask.masking import PartialLabelMasking
 
 try:
@@ -31,21 +31,21 @@ try:
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 except ModuleNotFoundError:
     require("sklearn", extra="sklearn")
-    raise  # where it is something else that is missing
+    raise  # another module is missing
 
 __all__ = ["PLMClassifier", "PLMMultiOutputClassifier"]
 
-# Those of the recipe for tables: how long a fit is thought to be that may stop early.
+# The epochs of the recipe for tables: the assumed length of a fit that may stop early.
 _USUAL_EPOCHS = 60
 
 
 class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Multi-layer perceptron trained with Partial Label Masking, for imbalanced classes.
 
-    For multi-label targets (a column of 0 and 1 for each of several labels, −1 or NaN where unknown) and for
-    one class a sample, of two or more; a single column holds classes, of which none is unknown. With `rate=0`
-    it is a plain perceptron, so a grid over `rate=[0, None]` says whether masking helps. Features should be
-    scaled as for any perceptron.
+    Targets are multi-label (one column of 0 and 1 per label, −1 or NaN if unknown), or one of two or more
+    classes per sample. A single column holds classes, and none may be unknown. With `rate=0` it is a plain
+    perceptron, so a grid search over `rate=[0, None]` shows whether masking helps. Scale the features, as for
+    any perceptron.
 
     >>> X, Y = np.eye(4), np.array([[1, 0], [1, 0], [1, 1], [0, 1]])
     >>> PLMClassifier(max_epochs=200, random_state=0).fit(X, Y).predict(X)
@@ -55,41 +55,39 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
            [0, 1]])
 
     Args:
-        rate: λ of the paper's Eq. 7, how fast the ratios move; None is 0.01, and for `adapt="prevalence"`
-            what `PartialLabelMasking` has for `max_epochs` (with `early_stopping`, for 60 at most).
+        rate: λ of the paper's Eq. 7, how fast the ratios move. None is 0.01; for `adapt="prevalence"` it is
+            the default of `PartialLabelMasking` for `max_epochs` (with `early_stopping`, at most 60).
         loss: Name of a loss in the [method grammar](methods.md), such as "focal", with options after a colon,
             as in "asl:detach=false"; or an elementwise loss (logits, targets) → (N, C).
-        adapt: As in `PartialLabelMasking`; "prevalence" takes its statistics from a part of the data that is
-            held out, and leaves the ratios as they are for the first half of `max_epochs` (with
-            `early_stopping`, of 60 at most).
+        adapt: As in `PartialLabelMasking`. "prevalence" takes its statistics from held-out data, and does
+            not move the ratios in the first half of `max_epochs` (with `early_stopping`, of at most 60).
         initial_ratio: As in `PartialLabelMasking`.
         ratio_range: As in `PartialLabelMasking`.
         expected: As in `PartialLabelMasking`.
-        hidden_layer_sizes: Width of each hidden layer, a number where there is one; () is a linear model.
+        hidden_layer_sizes: Width of each hidden layer, or a number for one layer; () is a linear model.
         max_epochs: Passes over the data.
-        batch_size: Samples a step.
-        learning_rate: Of AdamW.
-        weight_decay: Of AdamW.
-        thresholds: Probability from which on a label is predicted, or "tuned": fitted for F1 on a part of the
-            data that is held out. For multi-label targets, and for the second of two classes.
-        decide: What thresholds are fitted for on a part of the data that is held out: "f1" (as
-            `thresholds="tuned"`), "precision=0.9", "recall=0.8", "cost=5" (a miss costs five false alarms),
-            or for multi-label targets "top=3" (three labels per sample); see
-            `tailmask.calibration.DecisionRule`.
-        early_stopping: Hold out a part of the data, stop when its mean F1 over classes has not risen for
-            `n_iter_no_change` epochs, counted from when the ratios may move, and take the weights and ratios
-            of the best epoch.
-        validation_fraction: Share of the data that is held out where something needs it.
+        batch_size: Samples per step.
+        learning_rate: Learning rate of AdamW.
+        weight_decay: Weight decay of AdamW.
+        thresholds: A label is predicted from this probability on; "tuned" fits thresholds for F1 on held-out
+            data. For multi-label targets, and for the second of two classes.
+        decide: The goal of thresholds that are fitted on held-out data: "f1" (as `thresholds="tuned"`),
+            "precision=0.9", "recall=0.8", "cost=5" (a miss costs five false alarms), or for multi-label
+            targets "top=3" (three labels per sample); see `tailmask.calibration.DecisionRule`.
+        early_stopping: Hold out a part of the data, and stop when its mean F1 over classes has not risen for
+            `n_iter_no_change` epochs. Epochs count once the ratios may move. The weights and ratios are then
+            those of the best epoch.
+        validation_fraction: Share of the data that is held out if an option needs it.
         n_iter_no_change: Patience of `early_stopping`, in epochs.
         random_state: Seed of the initial weights, the order of the samples, the masks and the held-out part.
 
     Attributes:
-        classes_: Classes of y; column numbers for multi-label targets.
+        classes_: Classes of y; for multi-label targets the names of a frame's columns, else their numbers.
         criterion_: The `PartialLabelMasking` after training; `criterion_.target_ratio` are the ratios.
         thresholds_: Thresholds of the classes.
         loss_curve_: Mean loss of each epoch.
-        ratio_curve_: Ratios (C,) that each epoch was trained at.
-        validation_scores_: Mean F1 of each epoch on what is held out, with `early_stopping`.
+        ratio_curve_: Ratios (C,) during each epoch.
+        validation_scores_: Mean F1 of each epoch on the held-out data, with `early_stopping`.
         n_iter_: Number of epochs.
     """
 
@@ -135,8 +133,10 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on X (N, F), dense or sparse, and y, classes (N,) or labels (N, C).
 
-        Sample weights count a sample more or less, in the loss, the class ratios and what is held out; only
-        how they relate to each other matters.
+        If labels are a frame of pandas or polars, `predict` and `predict_proba` return such frames. Labels
+        are 0 and 1, or "yes" and "no".
+        Sample weights apply to the loss, the class ratios and the held-out scores. Only their relative size
+        matters.
         """
         self.__dict__.pop("_training", None)  # an estimator whose fit fails is not fitted
         X, y = self._validate(X, y, reset=True)
@@ -153,12 +153,12 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return self._finish(training, held)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Train for one epoch on X and y, then move the ratios once; class ratios are of all data so far.
+        """Train for one epoch on X and y, then move the ratios once. Class ratios use all data so far.
 
-        The first call names all `classes` where y is one class a sample and may lack some of them. Nothing is
-        held out, so `early_stopping`, `thresholds="tuned"` and `adapt="prevalence"` need `fit`; so does
-        `loss="db"`, which weighs by the class counts of all data. Sample weights are taken as they are, so
-        that they compare over all calls: 1 is an ordinary sample.
+        If y is one class per sample and may lack some classes, pass all `classes` to the first call. Nothing
+        is held out, so `early_stopping`, `thresholds="tuned"` and `adapt="prevalence"` need `fit`. So does
+        `loss="db"`, which weighs by the class counts of all data. Sample weights are not rescaled, so they
+        are comparable over all calls: 1 is an ordinary sample.
         """
         if self._needs_held_out_rows():
             raise ValueError(
@@ -180,29 +180,30 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return self._finish(training, None)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Logits (N, C), or for two classes (N,), positive where the second one is the likelier."""
+        """Logits (N, C), or (N,) for two classes: positive if the second class is more likely."""
         logits = self._logits(X)
         if not self._labels.binary:
             return logits.numpy()
         log_p = torch.nn.functional.logsigmoid(logits)
         return (log_p[:, 1] - log_p[:, 0]).numpy()
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (N, C): of each label by itself, or of the classes, which sum to one.
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities (N, C): one per label, or one per class with a sum of one.
 
-        They hold under the ratios that the network was trained at, not under the data's own.
+        They hold for the ratios in training, not for the ratios of the data.
         """
-        return self._probabilities(self._logits(X)).numpy()
+        probabilities = self._probabilities(self._logits(X))
+        return self._labels.framed(probabilities.numpy())
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Labels (N, C) of 0 and 1, or the class (N,) of each sample."""
         logits = self._logits(X)
         probabilities = self._probabilities(logits).numpy()
         rule = self._rule()
         if self._labels.multilabel and rule is not None and rule.top is not None:
-            return rule.labels(logits, None).numpy().astype(np.int64)
+            return self._labels.framed(rule.labels(logits, None).numpy().astype(np.int64))
         if self._labels.multilabel:
-            return (probabilities >= self.thresholds_).astype(np.int64)
+            return self._labels.framed((probabilities >= self.thresholds_).astype(np.int64))
         index = logits.argmax(dim=1).numpy()
         if self._labels.binary:
             index = (probabilities[:, 1] >= self.thresholds_[1]).astype(np.int64)
@@ -225,7 +226,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             X, y = validate_data(self, X, y, **options)
             check_classification_targets(y)
             return X, y
-        X = validate_data(self, X, **options)  # scikit-learn would refuse labels that are unknown
+        X = validate_data(self, X, **options)  # scikit-learn would refuse unknown labels
         check_consistent_length(X, y)
         return X, y
 
@@ -235,7 +236,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return bool(self.early_stopping or fits or self.adapt == "prevalence")
 
     def _rule(self) -> DecisionRule | None:
-        """What thresholds are fitted for; None where they are given."""
+        """The rule that thresholds are fitted for; None if the thresholds are given."""
         if self.decide is not None:
             return DecisionRule.parse(self.decide)
         return DecisionRule() if is_tuned(self.thresholds) else None
@@ -288,7 +289,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             fitted = rule.fit(probabilities[:, columns], held.targets[:, columns])
             if fitted is not None:
                 self.thresholds_[columns] = fitted.numpy()
-        self._training = training  # last: it says that this is fitted
+        self._training = training  # last: it marks the estimator as fitted
         return self
 
     def _logits(self, X: Any) -> Tensor:
@@ -299,7 +300,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def _probabilities(self, logits: Tensor) -> Tensor:
         if self._labels.multilabel:
             return logits.sigmoid()
-        # The outputs, each a class against the others, scaled to sum to one.
+        # One-against-rest probabilities, scaled to a sum of one.
         return torch.nn.functional.logsigmoid(logits).softmax(dim=1)
 
 

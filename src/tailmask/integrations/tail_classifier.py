@@ -1,4 +1,4 @@
-"""`TailClassifier`: what `tailmask.fit` does, as a scikit-learn estimator."""
+"""`TailClassifier`: `tailmask.fit` as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ModuleNotFoundError:
     require("sklearn", extra="sklearn")
-    raise  # where it is something else that is missing
+    raise  # another module is missing
 
 __all__ = ["TailClassifier"]
 
@@ -32,9 +32,9 @@ __all__ = ["TailClassifier"]
 class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Several learners, cross-fitted and combined, with thresholds from out-of-fold outputs.
 
-    For multi-label targets (a column of 0 and 1 for each of several labels, −1 or NaN where unknown) and for
-    one class a sample. X is an array, a sparse array, or a polars or pandas frame with columns of any kind;
-    with a frame of labels, predictions are frames with its column names.
+    Targets are multi-label (one column of 0 and 1 per label, −1 or NaN if unknown), or one class per sample.
+    X is an array, a sparse array, or a polars or pandas frame with columns of any kind. If the labels are a
+    frame, predictions are frames with the same column names. Copies of a row are in one fold.
 
     >>> X = np.arange(40.0)[:, None]
     >>> Y = np.column_stack([X[:, 0] > 19, X[:, 0] > 29]).astype(int)
@@ -45,11 +45,11 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     Args:
         methods: Names of methods; None is linear, trees, boost and two networks.
-        minutes: Time for training; a method that would not end in time is left out. None sets no limit.
+        minutes: Time for training; a method that would not finish in time is left out. None sets no limit.
         folds: Number of folds, at most the number of samples.
-        epochs: Number of epochs of the networks; None is the recipe's.
-        thresholds: Probability from which on a label is predicted, or "tuned": fitted for F1 on out-of-fold
-            outputs. None is "tuned" for several labels, and 0.5 for one of two classes.
+        epochs: Number of epochs of the networks; None is the recipe's number.
+        thresholds: A label is predicted from this probability on; "tuned" fits thresholds for F1 on
+            out-of-fold outputs. None is "tuned" for several labels, and 0.5 for one of two classes.
         random_state: Seed of folds, weights and masks.
 
     Attributes:
@@ -79,17 +79,15 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def fit(self, X: Any, y: Any) -> Self:
         """Train on X (N, F) and y, classes (N,) or labels (N, C)."""
         self.__dict__.pop("_model", None)  # an estimator whose fit fails is not fitted
-        names = [str(name) for name in y.columns] if hasattr(y, "columns") else None
-        self._frame_of_labels = type(y).__module__.partition(".")[0] if names and len(names) > 1 else None
-        if names is not None:
-            y = as_polars(y).to_numpy() if len(names) > 1 else as_polars(y).to_series().to_numpy()
+        if hasattr(y, "columns") and len(y.columns) == 1:
+            y = as_polars(y).to_series().to_numpy()
         rows, y = self._training_rows(X, y)
         labels = EstimatorLabels.of(y)
         self._labels = labels
-        self.classes_ = np.array(names) if labels.multilabel and names else labels.classes
+        self.classes_ = labels.classes
         if len(self.classes_) < 2 and not labels.multilabel:
             raise ValueError(f"y must have two classes or more, got one class, {self.classes_[0]!r}")
-        # Of two classes one output is enough: it is the second's.
+        # Two classes need one output: that of the second class.
         encoded = labels.encode(y).numpy().astype(np.int8)
         targets = encoded[:, 1:] if labels.binary else encoded
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -107,14 +105,14 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         self.leaderboard_, self.weights_ = found.leaderboard, found.weights
         self.thresholds_ = self._thresholds(found.thresholds)
-        self._model = found.fitted  # last: it says that this is fitted
+        self._model = found.fitted  # last: it marks the estimator as fitted
         return self
 
     def predict_proba(self, X: Any) -> Any:
-        """Calibrated probabilities (N, C): of each label by itself, or of the classes, which sum to one."""
+        """Calibrated probabilities (N, C): one per label, or one per class with a sum of one."""
         positive = self._positive(X)
         if self._labels.multilabel:
-            return self._framed(positive)
+            return self._labels.framed(positive)
         if self._labels.binary:
             return np.column_stack([1 - positive[:, 0], positive[:, 0]])
         total = positive.sum(1, keepdims=True)
@@ -124,7 +122,7 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Labels (N, C) of 0 and 1, or the class (N,) of each sample."""
         positive = self._positive(X)
         if self._labels.multilabel:
-            return self._framed((positive >= self.thresholds_).astype(np.int64))
+            return self._labels.framed((positive >= self.thresholds_).astype(np.int64))
         if self._labels.binary:
             return self.classes_[(positive[:, 0] >= self.thresholds_[0]).astype(np.int64)]
         return self.classes_[positive.argmax(axis=1)]
@@ -139,7 +137,7 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return tags
 
     def _thresholds(self, tuned: np.ndarray) -> np.ndarray:
-        """The thresholds of the outputs (C,), as they were asked for."""
+        """The thresholds of the outputs (C,) that the option `thresholds` asks for."""
         asked = self.thresholds
         if asked is None:
             asked = "tuned" if self._labels.multilabel else 0.5
@@ -150,7 +148,7 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return np.full_like(tuned, asked)
 
     def _training_rows(self, X: Any, y: Any) -> tuple[Rows, Any]:
-        """Raw rows and checked labels; a frame keeps its columns, whatever they hold."""
+        """Raw rows and checked labels. A frame keeps columns of every kind."""
         self._format: TableFormat | ArrayFormat
         if _is_mixed(X):
             frame = as_polars(X)
@@ -164,7 +162,7 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             return self._format.rows(frame), y
         options = {"accept_sparse": "csr", "dtype": np.float32}
         if is_multilabel(y):
-            X = validate_data(self, X, **options)  # scikit-learn would refuse labels that are unknown
+            X = validate_data(self, X, **options)  # scikit-learn would refuse unknown labels
             check_consistent_length(X, y)
         else:
             check_column(y)
@@ -184,17 +182,9 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         probabilities: np.ndarray = self._model.logits(rows).double().sigmoid().numpy()
         return probabilities
 
-    def _framed(self, values: np.ndarray) -> Any:
-        """The values as a frame of the kind that the labels came in, if they did."""
-        if self._frame_of_labels is None:
-            return values
-        library = require(self._frame_of_labels, extra="tables")
-        columns = {str(name): values[:, number] for number, name in enumerate(self.classes_)}
-        return library.DataFrame(columns)
-
 
 def _is_mixed(X: Any) -> bool:
-    """Whether X is a frame with a column that is no number, or a polars frame."""
+    """True if X is a polars frame, or a frame with a column that is not numeric."""
     if not hasattr(X, "columns") or hasattr(X, "toarray"):
         return False
     if type(X).__module__.startswith("polars"):

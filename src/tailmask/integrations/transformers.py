@@ -16,10 +16,10 @@ from torch import Tensor
 from tailmask._util.files import atomic_path
 from tailmask._util.label_values import IGNORED
 from tailmask._util.messages import UserError, require
+from tailmask.integrations.callback_checks import refuse_damping, warn_if_idle, warn_of_no_passes
 from tailmask.integrations.logged_values import curves
-from tailmask.integrations.padding import loss_of_all, num_own_samples
+from tailmask.integrations.repeated_samples import loss_of_all, num_own_samples
 from tailmask.integrations.resume import ResumableState
-from tailmask.integrations.steering import refuse_damping, warn_if_idle, warn_of_no_passes
 from tailmask.masking import PartialLabelMasking
 from tailmask.masking.criterion_options import StatisticsSource, check_statistics
 
@@ -31,22 +31,20 @@ else:
 
 __all__ = ["PLMTrainerCallback", "plm_loss"]
 
-# Tells the checkpoints of one run from those of another after as many steps.
+# Distinguishes checkpoints of different runs with the same number of steps.
 _RUN_ID = "tailmask_run"
 
 
 def plm_loss(criterion: PartialLabelMasking) -> Callable[..., Tensor]:
-    """The criterion as a Trainer's `compute_loss_func`, right under gradient accumulation.
+    """The criterion as a Trainer's `compute_loss_func`, correct with gradient accumulation.
 
-    The Trainer adds up the losses of accumulated batches and leaves the division to this function, by the
-    number of labels in all of them. Two batches of 8 then give the gradients of one of 16, on any number of
-    devices.
+    The Trainer adds up the losses of accumulated batches. This function divides each by the number of labels
+    in all of them. So two batches of 8 give the gradients of one batch of 16, on any number of devices.
 
-    Labels have shape (N, C), or (N,) as class indices. Mark unknown ones with −100, which the Trainer counts
-    out (`from_targets` wants −1 in its place: `labels.masked_fill(labels == -100, -1)`). Those marked with −1
-    or NaN are left out of the loss as well, but not of what it is divided by. Where some are unknown,
-    reduction="mean" is exact; for "batchmean" the number of samples in all batches is taken from that of
-    labels, as if each batch had the same share of unknown ones.
+    Labels have shape (N, C), or (N,) as class indices. Mark unknown labels with −100: the Trainer does not
+    count these. (`from_targets` expects −1 instead: `labels.masked_fill(labels == -100, -1)`.) Labels marked
+    with −1 or NaN are left out of the loss, too, but the Trainer counts them in the divisor. With unknown
+    labels, reduction="mean" is exact; "batchmean" assumes that each batch has the same share of them.
 
     >>> criterion = PartialLabelMasking.from_counts([1, 1], [1, 1])
     >>> loss = plm_loss(criterion)
@@ -72,26 +70,26 @@ def plm_loss(criterion: PartialLabelMasking) -> Callable[..., Tensor]:
 
 
 class PLMTrainerCallback(TrainerCallback):
-    """Steps the criterion at each epoch's end, and keeps its state in the Trainer's checkpoints.
+    """Callback that steps the criterion after each epoch and keeps its state in the Trainer's checkpoints.
 
     >>> criterion = PartialLabelMasking.from_counts([10, 1], [40, 49])
     >>> callback = PLMTrainerCallback(criterion)
     >>> # Trainer(..., compute_loss_func=plm_loss(criterion), callbacks=[callback])
 
-    Each checkpoint folder gets a `plm.safetensors` with the ratios and the statistics of all ranks. From it
-    `train(resume_from_checkpoint=...)` goes on, also in the middle of an epoch. The Trainer's
-    `state.log_history` gets an entry a step, with `plm/ratio_min`, `plm/divergence_positives` and so on.
-    Where `load_best_model_at_end` brings back weights, their ratios come back with them.
+    Each checkpoint folder gets a `plm.safetensors` with the ratios and the statistics of all ranks.
+    `train(resume_from_checkpoint=...)` resumes from it, also in the middle of an epoch. The Trainer's
+    `state.log_history` gets an entry per step, with `plm/ratio_min`, `plm/divergence_positives` and so on.
+    If `load_best_model_at_end` loads the best weights, the callback loads their ratios.
 
     Args:
-        criterion: The one that `plm_loss` was given.
-        statistics: What moves the ratios: the outputs in "training", or those of the evaluation at an epoch's
-            end, as `TrainingArguments(eval_strategy="epoch")` makes it ("validation"). None is the
-            criterion's own choice, "validation" for `adapt="prevalence"`. Where there is no evaluation at
-            the end, the epoch's last one counts; an epoch without any is not stepped. Of several sets that
-            are evaluated, the first one at the epoch's end counts.
-        name: For a second criterion: its state is `plm-<name>.safetensors`, its values `plm/<name>/ratio_min`
-            and so on.
+        criterion: The criterion that you passed to `plm_loss`.
+        statistics: The outputs that move the ratios: those in "training", or those of the evaluation after
+            each epoch ("validation", with `TrainingArguments(eval_strategy="epoch")`). None is the
+            criterion's own choice, "validation" for `adapt="prevalence"`. Without an evaluation at the end
+            of an epoch, its last evaluation counts; an epoch without any has no step. If several sets are
+            evaluated, the first one counts.
+        name: Needed for a second criterion. Its state is then `plm-<name>.safetensors`, and its values are
+            `plm/<name>/ratio_min` and so on.
     """
 
     def __init__(
@@ -110,25 +108,25 @@ class PLMTrainerCallback(TrainerCallback):
         refuse_damping(criterion)
         self._own_statistics: StatisticsSource | None = None  # the criterion's before training
         self._first_state = copy.deepcopy(criterion.state_dict())
-        self._network: weakref.ref[Any] | None = None  # the one that was trained last
+        self._network: weakref.ref[Any] | None = None  # the network that was trained last
         self._is_evaluating = False
         self._is_in_epoch = False
-        self._is_due = False  # whether an epoch is complete, and its evaluation is yet to come
+        self._is_due = False  # True if an epoch is complete and its evaluation has not come yet
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Restore the criterion where the Trainer goes on from a checkpoint, or begins with a new network."""
+        """Restore the criterion if the Trainer resumes from a checkpoint or starts with a new network."""
         network = kwargs["model"]
         if state.global_step > 0:
             self._restore(self._find_state(args, state))
             if args.ignore_data_skip and self.statistics == "training" and not _is_whole(state):
-                self.criterion.forget_outputs()  # the Trainer trains the epoch from its beginning
+                self.criterion.forget_outputs()  # the Trainer starts the epoch again
         else:
             _run_ids(state).setdefault(_RUN_ID, _new_run_id())
             if self._network is not None and self._network() is not network:  # the next trial of a search
                 self.criterion.load_state_dict(self._first_state)
-            self.criterion.reset()  # of what an earlier training left that ended within an epoch
+            self.criterion.reset()  # an earlier training may have ended within an epoch
         self._is_evaluating = self._is_in_epoch = self._is_due = False
         self._network = weakref.ref(network)
         epochs = math.ceil(state.num_train_epochs - (state.epoch or 0))
@@ -140,7 +138,7 @@ class PLMTrainerCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Go to the ratios of the best model, if that is what the Trainer has loaded, and stop recording."""
+        """Stop recording, and load the ratios of the best model if the Trainer has loaded it."""
         self._end_recording()
         if args.load_best_model_at_end and state.best_model_checkpoint is not None:
             best = Path(state.best_model_checkpoint) / self._state_file
@@ -150,7 +148,7 @@ class PLMTrainerCallback(TrainerCallback):
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Make up for the step that a checkpoint saved after an epoch's last batch came before."""
+        """Make the step that is missing if the checkpoint was saved right after an epoch's last batch."""
         if self._is_behind(state):
             self._step(state)
         self._is_in_epoch = True
@@ -158,10 +156,10 @@ class PLMTrainerCallback(TrainerCallback):
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Step, unless the epoch is cut short: then the statistics stay, for a run that goes on from here."""
+        """Step if the epoch is complete; else keep the statistics for a run that resumes here."""
         from transformers.trainer_utils import has_length
 
-        endless = not has_length(kwargs["train_dataloader"])  # then no epoch's number is ever whole
+        endless = not has_length(kwargs["train_dataloader"])  # then the epoch number is never whole
         is_complete = not control.should_training_stop if endless else _is_whole(state)
         self._is_in_epoch = not is_complete
         self._is_due = is_complete and self.statistics == "validation" and control.should_evaluate
@@ -176,7 +174,7 @@ class PLMTrainerCallback(TrainerCallback):
         if self._is_due:
             self._is_due = False
             self._step(state)
-        elif self._hook is not None and not self._is_in_epoch:  # the epoch has had its step
+        elif self._hook is not None and not self._is_in_epoch:  # the epoch already had its step
             self.criterion.forget_outputs()
 
     def on_predict(
@@ -187,7 +185,7 @@ class PLMTrainerCallback(TrainerCallback):
         metrics: dict[str, float],
         **kwargs: Any,
     ) -> None:
-        """Drop what was recorded of a test set that is predicted in the middle of training."""
+        """Drop the recorded outputs of a test set that is predicted during training."""
         self._is_evaluating = False
         if self._hook is not None:
             self.criterion.forget_outputs()
@@ -200,7 +198,7 @@ class PLMTrainerCallback(TrainerCallback):
 
         tensors = ResumableState(self.criterion).state_dict()
         folder = _checkpoint(args.output_dir, state)
-        if args.should_save and folder.is_dir():  # the trials of a search save elsewhere, and are not resumed
+        if args.should_save and folder.is_dir():  # trials of a search save elsewhere and are not resumed
             with atomic_path(folder / self._state_file) as path:
                 save_file(tensors, path, metadata={_RUN_ID: _run_ids(state)[_RUN_ID]})
 
@@ -209,7 +207,7 @@ class PLMTrainerCallback(TrainerCallback):
         return "plm.safetensors" if self.name is None else f"plm-{self.name}.safetensors"
 
     def _find_state(self, args: TrainingArguments, state: TrainerState) -> Path:
-        """The criterion's file in the checkpoint that the Trainer goes on from; it doesn't tell where."""
+        """The criterion's file in the resumed checkpoint. The Trainer does not say where that is."""
         folders = [_checkpoint(args.output_dir, state)]
         if isinstance(args.resume_from_checkpoint, str):
             folders.append(Path(args.resume_from_checkpoint))
@@ -217,9 +215,9 @@ class PLMTrainerCallback(TrainerCallback):
             if _belongs_to(folder / self._state_file, state):
                 return folder / self._state_file
         raise UserError(
-            f"the run to resume must have its {self._state_file} in {folders[-1]}, but it is missing or "
-            "another's: give the checkpoint's folder as TrainingArguments(resume_from_checkpoint=...), too, "
-            "or start anew if it was trained without the callback"
+            f"the run to resume must have its {self._state_file} in {folders[-1]}, but the file is missing "
+            "or belongs to another run: also pass the checkpoint's folder as "
+            "TrainingArguments(resume_from_checkpoint=...), or start again if that run had no callback"
         )
 
     def _restore(self, path: Path) -> None:
@@ -228,11 +226,11 @@ class PLMTrainerCallback(TrainerCallback):
         ResumableState(self.criterion).load_state_dict(load_file(path))
 
     def _is_behind(self, state: TrainerState) -> bool:
-        """Whether an epoch is complete whose step is yet to come."""
+        """True if an epoch is complete and its step is missing."""
         return bool(state.epoch) and _is_whole(state) and bool(self.criterion.summed_statistics()[0].any())
 
     def _begin_recording(self) -> None:
-        self._end_recording()  # of a training that was cut short
+        self._end_recording()  # an earlier training may have been interrupted
         self._own_statistics, self.criterion.statistics = self.criterion.statistics, self.statistics
         if self.statistics == "validation":
             self._hook = self.criterion.register_forward_pre_hook(self._record)
@@ -246,7 +244,7 @@ class PLMTrainerCallback(TrainerCallback):
             self._own_statistics = None
 
     def _record(self, criterion: PartialLabelMasking, args: tuple[Tensor, Tensor]) -> None:
-        """Record what the loss is called with in evaluation, which the Trainer does without gradients."""
+        """Record the loss's inputs in evaluation. The Trainer evaluates without gradients."""
         if torch.is_grad_enabled():
             return
         if not self._is_evaluating:
@@ -265,7 +263,7 @@ class PLMTrainerCallback(TrainerCallback):
 
 
 def _is_whole(state: TrainerState) -> bool:
-    """Whether training stands between two epochs: the Trainer counts them in fractions."""
+    """True if training is between two epochs: the Trainer counts epochs in fractions."""
     return float(state.epoch).is_integer()
 
 
@@ -276,13 +274,13 @@ def _checkpoint(output_dir: str | None, state: TrainerState) -> Path:
 
 
 def _run_ids(state: TrainerState) -> dict[str, str]:
-    """Where a run's number is kept: the one part of the Trainer's own file that takes what others write."""
+    """The mapping that holds the run's id. It is the only part of the Trainer's file that others may fill."""
     callbacks: Any = state.stateful_callbacks
     return cast(dict[str, str], callbacks)
 
 
 def _new_run_id() -> str:
-    """The same on all ranks, of which the first one's goes into the files."""
+    """A new id, the same on all ranks."""
     ids = [uuid.uuid4().hex]
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.broadcast_object_list(ids)
@@ -290,7 +288,7 @@ def _new_run_id() -> str:
 
 
 def _belongs_to(path: Path, state: TrainerState) -> bool:
-    """Whether a file is there and of this run."""
+    """True if the file exists and belongs to this run."""
     return path.is_file() and _read_run_id(path) == _run_ids(state).get(_RUN_ID)
 
 

@@ -1,7 +1,7 @@
 """Everything that trains on raw rows: linear models, trees, boosting, networks; cross-fitting and ensembles.
 
-`base` has the protocol. The training loops of networks live in `training`, and the choice between learners in
-`studies` and `fitting`.
+`protocol` has the interface of all of them. The training loops of networks live in `training`, and the choice
+between learners in `studies` and `fitting`.
 """
 
 from __future__ import annotations

@@ -21,11 +21,12 @@ from tailmask.data import load
 from tailmask.data.dataset import Dataset
 from tailmask.data.rows import RawData
 from tailmask.data.splits import fold_numbers
-from tailmask.learners.base import NEVER, Deadline, Fitted, Learner
 from tailmask.learners.cross_fitting import crossfit
-from tailmask.learners.decisions import decide
 from tailmask.learners.folds import Folds, make_folds
-from tailmask.learners.network import NetworkLearner
+from tailmask.learners.network_learner import NetworkLearner
+from tailmask.learners.out_of_fold_decisions import decide
+from tailmask.learners.protocol import NEVER, Deadline, Fitted, Learner
+from tailmask.learners.time_limit import TimeLimit, check_time
 from tailmask.learners.trained_model import ModelFacts, TrainedModel
 from tailmask.masking.ratio_track import Masking
 from tailmask.methods import Method
@@ -36,8 +37,9 @@ from tailmask.runs.decision_file import fit_decisions, write_decisions
 from tailmask.runs.folder import begin_session, check_folder, end_session
 from tailmask.runs.lock import locked
 from tailmask.runs.reader import Run
-from tailmask.training.context import disk_errors, memory_errors, quiet, terminations
+from tailmask.training.context_managers import disk_errors, memory_errors, quiet, terminations
 from tailmask.training.engine import Execution, describe, train
+from tailmask.training.loggers import open_logger
 from tailmask.training.progress import Progress
 from tailmask.training.run_parts import build_parts
 from tailmask.training.run_results import MOST_CONFUSED_CLASSES
@@ -52,7 +54,7 @@ __all__ = [
     "write_cross_fitted",
 ]
 
-# One validation part is cut into this many, so that thresholds are fitted and scored on different rows.
+# A single validation part is split into this many parts: thresholds are fitted and scored on different rows.
 _PARTS = 5
 
 
@@ -65,12 +67,17 @@ def make_run(
     progress: Progress | None = None,
     deadline: Deadline = NEVER,
 ) -> Run:
-    """Make the run in `folder`, whatever its learner: train it, resume it, or read it.
+    """Make the run in `folder`, with any learner: train it, resume it, or read it.
 
     One network on one split is trained by `tailmask.training.train`. Everything else is cross-fitted: one
-    model per fold, outputs for every row from a model that did not see it, and thresholds from those.
+    model per fold, outputs for every row from a model that did not train on it, and thresholds from these
+    outputs. A run that would not end before the deadline raises `OutOfTimeError`; a later call resumes it.
     """
     if config.is_plain:
+        if deadline.moment is not None:
+            if not Run(folder).is_complete:
+                check_time(0.0, deadline)
+            progress = TimeLimit(progress, deadline)
         return train(config, folder, dataset=dataset, execution=execution, progress=progress)
     folder, execution = Path(folder), execution or Execution()
     if execution.devices > 1:
@@ -81,21 +88,21 @@ def make_run(
     raw = raw_data(dataset, config)
     record = describe(config, dataset, world_size=1)
     if config.method.learner is None:
-        build_parts(config, dataset)  # refuses what cannot work, before anything is written
+        build_parts(config, dataset)  # raises an error if the run cannot work, before anything is written
     if check_folder(folder, record["determines"]).is_complete:
         return Run(folder)
     with quiet(), disk_errors(folder), memory_errors(config.recipe.schedule.batch_size), locked(folder):
         if not Run(folder).is_complete:  # another process may have ended just now
             began = time.monotonic()
             begin_session(folder, record, epochs_done=0, threads=torch.get_num_threads())
-            with terminations():
+            with terminations(), open_logger(execution.logger, config, folder):
                 _make(config, folder, dataset, raw, record=record, progress=progress, deadline=deadline)
             end_session(folder, seconds=time.monotonic() - began)
     return Run(folder)
 
 
 def raw_data(dataset: Dataset, config: RunConfig) -> RawData:
-    """The raw rows of a data set; refused where it has none, or where they cannot be cross-fitted."""
+    """The raw rows of a data set; a UserError if it has none, or if they cannot be cross-fitted."""
     if dataset.raw is None:
         what = str(config.method.learner) if config.method.learner else f"--folds {config.folds}"
         raise UserError(f"{what} is for tables and texts, and {dataset.name} has images or too many labels")
@@ -108,7 +115,7 @@ def raw_data(dataset: Dataset, config: RunConfig) -> RawData:
 
 
 def learner_of(config: RunConfig, classes: tuple[str, ...], *, single_label: bool) -> Learner:
-    """The learner of a configuration: a network, or what the method's word stands for."""
+    """The learner of a configuration: a network, or the learner that the method names."""
     learner = config.method.learner
     if learner is None:
         return NetworkLearner(config, classes, single_label=single_label)
@@ -117,7 +124,7 @@ def learner_of(config: RunConfig, classes: tuple[str, ...], *, single_label: boo
 
 
 def _masking_of(method: Method) -> Masking | None:
-    """The masking that a method names; its options for networks can only be at their defaults here."""
+    """The masking that a method names. Options that only networks have must be at their defaults here."""
     if method.masking is None:
         return None
     fields = {field.name for field in dataclasses.fields(Masking)}
@@ -126,9 +133,9 @@ def _masking_of(method: Method) -> Masking | None:
 
 
 def scoring_folds(folds: Folds, targets: npt.NDArray[np.int8], *, seed: int) -> Folds:
-    """The folds that fit and score thresholds on different rows: those of the models, if there are several.
+    """The folds that fit and score thresholds on different rows: those of the models if there are several.
 
-    One validation part is cut into five.
+    A single validation part is split into five.
     """
     if folds.count > 1:
         return folds
@@ -142,7 +149,7 @@ def scoring_folds(folds: Folds, targets: npt.NDArray[np.int8], *, seed: int) -> 
 
 @dataclass(frozen=True, eq=False)
 class CrossFittedOutputs:
-    """What a cross-fitted run has found: a model, and outputs for rows that it did not train on."""
+    """The result of a cross-fitted run: a model, and outputs for rows that it did not train on."""
 
     fitted: Fitted
     out_of_fold: Tensor  # (N, C): logits of the development rows, NaN for rows that are only trained on
@@ -193,19 +200,42 @@ def _make(
 
 
 def run_folds(raw: RawData, config: RunConfig) -> Folds:
-    """The folds of a seed, or for one fold the split that the data came with."""
+    """The folds of a seed; for one fold, the split of the data set."""
     if config.folds > 1:
         return make_folds(raw.development, config.folds, seed=config.seed)
     number = np.where(np.arange(len(raw.development)) < raw.num_train, -1, 0)
     return Folds(number, 1, groups=raw.development.groups)
 
 
+def _row_numbers(
+    dataset: Dataset, config: RunConfig, covered: npt.NDArray[np.int64]
+) -> dict[str, npt.NDArray[np.int64]]:
+    """Row numbers in the user's file: training rows, rows with out-of-fold outputs, and test rows.
+
+    The second are left out if folds mix the rows of two files.
+    """
+    numbers = dict(dataset.row_numbers)
+    if config.folds == 1 or not numbers:
+        return numbers
+    validation = numbers.pop("validation", np.empty(0, dtype=np.int64))
+    if config.options.validation_file is None:
+        numbers["train"] = np.concatenate([numbers["train"], validation])
+        numbers["validation"] = numbers["train"][covered]
+    return numbers
+
+
+def _shares(predicted: Tensor) -> list[float]:
+    """The share of rows that are predicted positive, per class."""
+    shares: list[float] = predicted.double().mean(dim=0).tolist()
+    return shares
+
+
 def write_cross_fitted(
     folder: Path, outputs: CrossFittedOutputs, config: RunConfig, dataset: Dataset
 ) -> None:
-    """Write the outputs, the model and, last of all, the metrics of a cross-fitted run."""
+    """Write the outputs, the model and, last, the metrics of a cross-fitted run."""
     raw = raw_data(dataset, config)
-    targets, covered = raw.development.labelled, outputs.folds.covered
+    targets, covered, groups = raw.development.labelled, outputs.folds.covered, outputs.folds.groups
     scoring = scoring_folds(outputs.folds, targets, seed=config.seed)
     arrays: dict[str, npt.NDArray[Any]] = {
         "test_logits": outputs.test.numpy(),
@@ -216,7 +246,8 @@ def write_cross_fitted(
     }
     if dataset.test.members is not None:
         arrays["test_members"] = dataset.test.members
-    arrays |= {f"{name}_rows": numbers for name, numbers in dataset.row_numbers.items()}
+    numbers = _row_numbers(dataset, config, covered)
+    arrays |= {f"{name}_rows": rows for name, rows in numbers.items()}
     write_arrays(folder / "predictions.npz", arrays)
     softmax = config.method.loss.word.single_label
     decisions = None if dataset.single_label else decide(outputs.out_of_fold, targets, scoring)
@@ -229,7 +260,7 @@ def write_cross_fitted(
         threshold=recipe.threshold,
         thresholds=None if decisions is None else tuple(decisions.thresholds.tolist()),
     )
-    shutil.rmtree(folder / "model", ignore_errors=True)  # of a go that was killed before the metrics
+    shutil.rmtree(folder / "model", ignore_errors=True)  # left by a killed process
     assert raw.development.format is not None
     TrainedModel(outputs.fitted, raw.development.format, facts).save(folder / "model")
 
@@ -254,12 +285,18 @@ def write_cross_fitted(
     }
     if decisions is not None:
         reports["test_tuned"] = report(outputs.test, known, decisions.thresholds)
+        # If the shares differ much, thresholds from single models do not fit the mean of the models.
+        reports["test_tuned"]["predicted_share"] = {
+            "out_of_fold": _shares(decisions.predicted[covered]),
+            "test": _shares(outputs.test.double().sigmoid() >= decisions.thresholds),
+        }
         expected = fit_decisions(
             DecisionRule(),
             torch.from_numpy(arrays["validation_logits"]).sigmoid(),
             torch.from_numpy(targets[covered]),
             classes=dataset.classes,
             folds=arrays["validation_folds"],
+            members=None if groups is None else groups[covered, None],
             thresholds=decisions.thresholds,
         )
         if expected is not None:

@@ -1,4 +1,4 @@
-"""Cross-fitting: one model per fold, logits for every row from a model that did not see it."""
+"""Cross-fitting: one model per fold, logits for every row from a model that did not train on it."""
 
 from __future__ import annotations
 
@@ -18,32 +18,29 @@ from tailmask._util.files import write_bytes, write_json
 from tailmask._util.messages import UserError
 from tailmask._util.seeds import derive
 from tailmask.data.rows import Rows
-from tailmask.learners.arrays import take
-from tailmask.learners.base import NEVER, Deadline, Fitted, Learner, Progress, silent
 from tailmask.learners.folds import Folds
-from tailmask.learners.storage import (
+from tailmask.learners.protocol import NEVER, Deadline, Fitted, Learner, Progress, silent
+from tailmask.learners.stored_models import (
     Stored,
     arrays_from_bytes,
     arrays_to_bytes,
     is_saved,
     load_fitted,
     save_fitted,
+    take,
 )
+from tailmask.learners.time_limit import check_time
 
-__all__ = ["CrossFitted", "FoldModels", "OutOfTimeError", "crossfit"]
+__all__ = ["CrossFitted", "FoldModels", "crossfit"]
 
 _PLAN = "crossfit.json"
-
-
-class OutOfTimeError(UserError):
-    """The folds would not end before the deadline."""
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
     """The result of `crossfit`."""
 
-    logits: Tensor  # (N, C) float32: out of fold; NaN for rows that no fold holds out
+    logits: Tensor  # (N, C) float32: out-of-fold; NaN for rows that no fold holds out
     folds: Folds
     fitted: Fitted  # for new rows
 
@@ -62,11 +59,11 @@ class FoldModels:
             raise UserError("the fold models are missing: fit the model again")
 
     def logits(self, rows: Rows) -> Tensor:
-        """The mean logits (N, C); each model's logits already have the data's own prevalence."""
+        """The mean logits (N, C). Each model's logits already hold for the prevalence of the data."""
         return mean_logits([part.logits(rows) for part in self.parts])
 
     def save(self, folder: Path) -> None:
-        """Write the fold models into folders of their own."""
+        """Write each fold model into its own folder."""
         save_fitted(folder, "folds", fields={}, arrays={}, parts=self.parts)
 
     @classmethod
@@ -83,7 +80,7 @@ def mean_logits(logits: Sequence[Tensor]) -> Tensor:
     """
     if len({each.shape for each in logits}) != 1:
         raise UserError(
-            "the models give logits for different numbers of classes: they do not belong together"
+            "the models give logits for different numbers of classes, so they have no mean: fit them again"
         )
     return torch.stack([each.double() for each in logits]).mean(0).float()
 
@@ -100,15 +97,15 @@ def crossfit(
 ) -> CrossFitted:
     """Fit the learner once per fold and predict each fold by the model that did not train on it.
 
-    The folds share the time to the deadline. A finished fold is kept in `workdir`, and the same call with the
-    same folder takes it from there. A folder from other rows, folds, options or seeds is refused.
+    The folds share the time to the deadline. Finished folds are kept in `workdir`, and the same call with
+    the same folder reads them. A folder from other rows, folds, options or seeds is refused.
 
-    Where folds go forward in time, the model for new rows is one more fit on all rows. Else it is the mean of
-    the fold models.
+    If folds go forward in time, the model for new rows is one more fit on all rows; otherwise it is the
+    mean of the fold models.
 
     >>> import tempfile
     >>> from tailmask.learners.folds import make_folds
-    >>> from tailmask.learners.matrix.matrix_learners import LinearLearner
+    >>> from tailmask.learners.matrix.linear import LinearLearner
     >>> rows = Rows(np.arange(30.0)[:, None], np.arange(30)[:, None] > 14)
     >>> folds = make_folds(rows, 3, seed=0)
     >>> result = crossfit(LinearLearner(C=1.0), rows, folds, seed=0, workdir=Path(tempfile.mkdtemp()))
@@ -141,18 +138,17 @@ def crossfit(
 
 
 def _check_time(learner: Learner, rows: Rows, *, folds: int, deadline: Deadline) -> None:
-    """Raise `OutOfTimeError` where the folds that are left would take longer than the time that is left."""
+    """Raise `OutOfTimeError` if the remaining folds would take longer than the remaining time."""
     if deadline.moment is None:
         return
     expected = getattr(learner, "expected_seconds", None)
     needed = folds * expected(rows) if expected is not None else 0.0
-    if deadline.passed or needed > deadline.left:
-        raise OutOfTimeError(f"it would take about {needed:.0f} s, and {deadline.left:.0f} s are left")
+    check_time(needed, deadline)
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """One fit in a folder of its own; the model in it is written last."""
+    """One fit in its own folder; the model in it is written last."""
 
     folder: Path
     train: Rows
@@ -173,7 +169,7 @@ class _Fit:
         if held_out is not None:
             logits = fitted.logits(held_out).numpy()
             write_bytes(self.folder / "logits.safetensors", arrays_to_bytes({"logits": logits}))
-        shutil.rmtree(self.model, ignore_errors=True)  # what an interrupted save left may be of another fit
+        shutil.rmtree(self.model, ignore_errors=True)  # an interrupted save may have left files
         fitted.save(self.model)
 
     def out_of_fold(self, number: int) -> npt.NDArray[np.float32]:
@@ -183,7 +179,7 @@ class _Fit:
         try:
             content = (self.folder / "logits.safetensors").read_bytes()
         except OSError as error:
-            raise UserError(f"{self.folder} is not whole ({error}): delete it to fit it again") from error
+            raise UserError(f"{self.folder} is incomplete ({error}): delete it to fit it again") from error
         return take(arrays_from_bytes(content), "logits", dtype=np.float32, shape=shape)
 
 
@@ -194,7 +190,7 @@ def _within(progress: Progress, name: str, number: int, *, count: int) -> Progre
 
 
 def _claim(workdir: Path, plan: Sequence[object]) -> None:
-    """Write down what the folder is for, or refuse it where it is for something else."""
+    """Record the fit that a folder belongs to, or refuse a folder that belongs to another fit."""
     digest = hashlib.sha256(repr(list(plan)).encode()).hexdigest()
     path = workdir / _PLAN
     if not path.exists():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,24 +14,21 @@ from torch import Tensor
 from tailmask._util.messages import UserError
 from tailmask._util.seeds import derive
 from tailmask.data.rows import Rows
-from tailmask.learners.arrays import Array, take
-from tailmask.learners.base import Fitted
 from tailmask.learners.folds import Folds
-from tailmask.learners.platt import PlattScaling, crossfit_platt, fit_platt
-from tailmask.learners.storage import Stored, save_fitted
-from tailmask.metrics.precision_recall import average_precision
+from tailmask.learners.matrices import Array
+from tailmask.learners.platt_scaling import PlattScaling, crossfit_platt, fit_platt
+from tailmask.learners.protocol import Fitted
+from tailmask.learners.stored_models import Stored, save_fitted, take
 
-__all__ = ["Combination", "Criterion", "Ensemble", "EnsembleFit", "fit_combination", "fit_ensemble", "score"]
-
-Criterion: TypeAlias = Literal["log_loss", "map"]
+__all__ = ["Combination", "Ensemble", "EnsembleFit", "fit_combination", "fit_ensemble", "score"]
 
 _BAGS, _MOST_ROWS = 8, 20_000  # bootstrap samples, and the most rows in one
-_STEPS, _PATIENCE = 30, 4  # the most members, and how many may bring nothing before the selection ends
+_STEPS, _PATIENCE = 30, 4  # the most members, and the steps without a gain that end the selection
 
 
 @dataclass(frozen=True, eq=False)
 class Combination:
-    """How the logits of A arms become one: Σ weight · (slope · logit + offset)."""
+    """The combination of A arms' logits into one: Σ weight · (slope · logit + offset)."""
 
     weights: npt.NDArray[np.float64]  # (A,): ≥ 0, with the sum 1
     slopes: npt.NDArray[np.float64]  # (A, C): Platt scaling of each arm
@@ -45,7 +41,7 @@ class Combination:
         )
 
     def apply(self, outputs: Sequence[Tensor]) -> Tensor:
-        """The combined logits (N, C) in float32, of the logits (N, C) of each arm."""
+        """The combined logits (N, C) in float32, from the logits (N, C) of each arm."""
         total = torch.zeros(outputs[0].shape, dtype=torch.float64)
         for weight, slope, offset, logits in zip(
             self.weights, self.slopes, self.offsets, outputs, strict=True
@@ -66,7 +62,7 @@ class Ensemble:
         return self.combination.apply([part.logits(rows) for part in self.parts])
 
     def save(self, folder: Path) -> None:
-        """Write the combination, and the arms into folders of their own."""
+        """Write the combination, and each arm into its own folder."""
         arrays = {name: getattr(self.combination, name) for name in ("weights", "slopes", "offsets")}
         save_fitted(folder, "ensemble", fields={}, arrays=arrays, parts=self.parts)
 
@@ -86,8 +82,8 @@ class Ensemble:
 class EnsembleFit:
     """The result of `fit_ensemble`."""
 
-    combination: Combination  # of all arms; those that add nothing have the weight 0
-    logits: Tensor  # (N, C): out of fold, also for scaling and selection; NaN where no fold covers a row
+    combination: Combination  # of all arms; an unused arm has the weight 0
+    logits: Tensor  # (N, C): out-of-fold, also for scaling and selection; NaN if no fold covers a row
 
     def ensemble(self, parts: Callable[[int], Fitted]) -> Ensemble:
         """The ensemble of the arms with a weight above 0; `parts` gives the fitted model of an arm."""
@@ -99,13 +95,11 @@ class EnsembleFit:
         )
 
 
-def fit_ensemble(
-    outputs: Sequence[Tensor], targets: Array, folds: Folds, *, criterion: Criterion = "log_loss", seed: int
-) -> EnsembleFit:
+def fit_ensemble(outputs: Sequence[Tensor], targets: Array, folds: Folds, *, seed: int) -> EnsembleFit:
     """Combine the out-of-fold logits (N, C) of arms that share their folds; the result is calibrated.
 
-    The ensemble's own out-of-fold logits come from an outer loop: those of a fold are combined as scaled and
-    selected on the other folds. So its score compares fairly with that of an arm.
+    The ensemble's own out-of-fold logits come from an outer loop: for each fold, scaling and selection use
+    only the other folds. So its score can be compared with the score of an arm.
 
     >>> targets = np.tile([[1], [0]], (10, 1)).astype(np.int8)
     >>> arms = [torch.from_numpy(targets - 0.5).float() * scale for scale in (2, -2)]
@@ -120,7 +114,7 @@ def fit_ensemble(
     def combine(index: npt.NDArray[np.bool_]) -> Combination:
         chosen = [each[torch.from_numpy(index)] for each in outputs]
         labels, parts = known[index], number[index]
-        found = fit_combination(chosen, labels, parts, rare=rare, criterion=criterion, seed=seed)
+        found = fit_combination(chosen, labels, parts, rare=rare, seed=seed)
         return found.calibrated(fit_platt(found.apply(chosen), labels, rare=rare))
 
     logits = torch.full(targets.shape, torch.nan)
@@ -136,19 +130,17 @@ def fit_combination(
     number: npt.NDArray[np.int64],
     *,
     rare: Sequence[int],
-    criterion: Criterion,
     seed: int,
 ) -> Combination:
     """Put the arms' out-of-fold logits on one scale and select weights on them.
 
-    Weights are selected on cross-fitted Platt scalings without the rare classes, on bootstrap samples of
-    the rows, and averaged. Where the average scores worse than the best arm, that arm is taken alone. The
-    returned scalings are fitted on all rows given.
+    Weights are selected on bootstrap samples of the rows, with cross-fitted Platt scalings and without the
+    rare classes, and then averaged. If the average scores worse than the best arm, only that arm is used.
+    The returned scalings are fitted on all given rows.
 
     >>> targets = np.tile([[1], [0]], (10, 1)).astype(np.int8)
     >>> outputs = [torch.from_numpy(targets - 0.5) * scale for scale in (2, -2)]
-    >>> options = {"rare": (), "criterion": "log_loss", "seed": 0}
-    >>> fit_combination(outputs, targets, np.arange(20) // 4, **options).weights.tolist()
+    >>> fit_combination(outputs, targets, np.arange(20) // 4, rare=(), seed=0).weights.tolist()
     [1.0, 0.0]
     """
     others = np.setdiff1d(np.arange(targets.shape[1]), rare)
@@ -162,10 +154,10 @@ def fit_combination(
     bagged = np.zeros(len(outputs))
     for _ in range(_BAGS):
         rows = torch.from_numpy(generator.integers(0, len(targets), min(len(targets), _MOST_ROWS)))
-        bagged += _select(scaled[:, rows], labels[rows], criterion) / _BAGS
+        bagged += _select(scaled[:, rows], labels[rows]) / _BAGS
 
     def value(weights: npt.NDArray[np.float64]) -> float:
-        return score(torch.einsum("a,anc->nc", torch.from_numpy(weights), scaled), labels, criterion)
+        return score(torch.einsum("a,anc->nc", torch.from_numpy(weights), scaled), labels)
 
     alone = np.eye(len(outputs))
     best = max(alone, key=value)
@@ -177,25 +169,23 @@ def fit_combination(
     )
 
 
-def score(logits: Tensor, targets: Tensor, criterion: Criterion) -> float:
-    """What a selection maximises: minus the mean log-loss of known labels, or the mean average precision.
+def score(logits: Tensor, targets: Tensor) -> float:
+    """The score that a selection maximises: minus the mean log-loss of known labels.
 
-    >>> score(torch.zeros(2, 1), torch.tensor([[1], [-1]]), "log_loss")
+    >>> score(torch.zeros(2, 1), torch.tensor([[1], [-1]]))
     -0.693...
     """
-    if criterion == "map":
-        return float(average_precision(logits, targets).nanmean().nan_to_num())
     losses = torch.nn.functional.softplus(torch.where(targets == 1, -logits, logits))
     return -float(losses[targets >= 0].mean().nan_to_num())
 
 
-def _select(scaled: Tensor, targets: Tensor, criterion: Criterion) -> npt.NDArray[np.float64]:
-    """Weights (A,) by greedy selection with replacement, from the best arm on; (A, N, C) are the logits."""
+def _select(scaled: Tensor, targets: Tensor) -> npt.NDArray[np.float64]:
+    """Weights (A,) by greedy selection with replacement, starting from the best arm; logits are (A, N, C)."""
     counts: npt.NDArray[np.float64] = np.zeros(len(scaled))
     total = torch.zeros_like(scaled[0])
     best_score, best_counts, idle = -np.inf, counts, 0
     for size in range(1, _STEPS + 1):
-        scores = [score((total + arm) / size, targets, criterion) for arm in scaled]
+        scores = [score((total + arm) / size, targets) for arm in scaled]
         added = int(np.argmax(scores))
         counts = counts + np.eye(len(scaled))[added]
         total = total + scaled[added]

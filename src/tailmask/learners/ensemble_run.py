@@ -1,4 +1,4 @@
-"""The ensemble of a study's runs: a run folder of its own, made from the outputs of the others."""
+"""The ensemble of a study's runs: its own run folder, made from the outputs of the other runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tailmask._util.messages import UserError
 from tailmask._util.registry import word
 from tailmask.calibration import apply_prior_shift
 from tailmask.data.dataset import Dataset
-from tailmask.learners.base import Fitted, Learner
 from tailmask.learners.cross_fitted_run import (
     CrossFittedOutputs,
     raw_data,
@@ -23,7 +22,8 @@ from tailmask.learners.cross_fitted_run import (
     write_cross_fitted,
 )
 from tailmask.learners.ensemble import fit_ensemble
-from tailmask.learners.network import FittedNetwork
+from tailmask.learners.network_learner import FittedNetwork
+from tailmask.learners.protocol import Fitted, Learner
 from tailmask.learners.trained_model import TrainedModel, is_model
 from tailmask.methods import parse
 from tailmask.runs.config import RunConfig
@@ -55,7 +55,7 @@ def ensemble_of_methods() -> Learner:
         Caruana, Niculescu-Mizil, Crew, Ksikes, Ensemble selection from libraries of models, ICML 2004
     """
     raise UserError(
-        "an ensemble is made of other methods: run `tailmask fit`, or name it beside others in "
+        "an ensemble combines other methods: run `tailmask fit`, or name it with other methods in "
         "`tailmask compare --methods`"
     )
 
@@ -63,7 +63,7 @@ def ensemble_of_methods() -> Learner:
 def make_ensemble(folder: Path, runs: Sequence[Run], config: RunConfig, dataset: Dataset) -> Run:
     """Combine complete runs of one seed with the same folds.
 
-    The ensemble follows from the runs: one that is there is made anew if they are others.
+    The ensemble is determined by the runs: an existing one is made again if the runs have changed.
     """
     config = dataclasses.replace(config, name=ENSEMBLE, method=parse(ENSEMBLE))
     record = describe(config, dataset, world_size=1)
@@ -81,7 +81,7 @@ def make_ensemble(folder: Path, runs: Sequence[Run], config: RunConfig, dataset:
     out_of_fold = []
     for run, (validation, _) in zip(runs, outputs, strict=True):
         if validation.shape != (len(covered), targets.shape[1]):
-            raise UserError(f"{run.folder} has outputs for other rows than its data: train it anew")
+            raise UserError(f"{run.folder} has outputs for other rows than its data has: train it again")
         out_of_fold.append(torch.full(targets.shape, torch.nan).index_copy_(0, covered, validation))
     scoring = scoring_folds(folds, targets, seed=config.seed)
     fit = fit_ensemble(out_of_fold, targets, scoring, seed=config.seed)
@@ -106,7 +106,7 @@ def _outputs(run: Run) -> tuple[Tensor, Tensor]:
 
 
 def fitted_of(run: Run) -> Fitted:
-    """The fitted model of a complete run on a table, whichever engine made it."""
+    """The fitted model of a complete run on a table, made by any engine."""
     if is_model(run.folder / "model"):
         return TrainedModel.load(run.folder / "model").fitted
     return FittedNetwork.from_run(run.folder)

@@ -22,8 +22,8 @@ class Folds:
 
     number: npt.NDArray[np.int64]  # (N,): from 0 to count − 1; −1 for rows that are only trained on
     count: int
-    forward: bool = False  # whether a fold trains on earlier rows only
-    groups: npt.NDArray[np.int64] | None = None  # (N,), where the rows have groups
+    forward: bool = False  # True if a fold trains on earlier rows only
+    groups: npt.NDArray[np.int64] | None = None  # (N,), if the rows have groups
 
     @property
     def covered(self) -> npt.NDArray[np.int64]:
@@ -58,7 +58,7 @@ class Folds:
         return fewest
 
     def digest(self) -> str:
-        """A hash of the folds, to tell whether two are the same."""
+        """A hash of the folds, to check if two sets of folds are equal."""
         digest = hashlib.sha256(repr((self.count, self.forward)).encode())
         for each in (self.number, self.groups):
             digest.update(b"" if each is None else each.astype(np.int64).tobytes())
@@ -70,8 +70,8 @@ def make_folds(rows: Rows, count: int, *, seed: int) -> Folds:
 
     The folds keep the shares of all labels (iterative stratification). Rows of one group are in one fold.
 
-    Where the rows have times, the rows are cut into count + 1 stretches of time instead, of about the same
-    size. Fold k holds out stretch k + 1 and trains on all earlier ones, so the first stretch is only trained
+    If the rows have times, they are cut into count + 1 stretches of time instead, of about the same size.
+    Fold k holds out stretch k + 1 and trains on all earlier ones, so the first stretch is only trained
     on. Rows of the same time are in one stretch. A fold does not train on the groups that it holds out.
 
     >>> targets = np.tile(np.eye(2, dtype=np.int8), (6, 1))
@@ -91,7 +91,7 @@ def make_folds(rows: Rows, count: int, *, seed: int) -> Folds:
     folds = Folds(number, count, forward=rows.times is not None, groups=groups)
     for fold in range(count):
         if not len(folds.train(fold)):
-            raise UserError("a fold has no rows to train on: ask for fewer folds, or leave out the groups")
+            raise UserError("a fold has no rows to train on: use fewer folds, or leave out the groups")
     return folds
 
 
@@ -106,7 +106,7 @@ def _stretches(times: npt.NDArray[np.generic], count: int) -> npt.NDArray[np.int
         )
     middle = np.cumsum(sizes) - sizes / 2
     stretch = np.minimum((middle * count / len(times)).astype(np.int64), count - 1)
-    # Where many rows share a time, a stretch can be left empty: then moments are dealt evenly instead.
+    # If many rows share a time, a stretch can be empty. Then the distinct times are split evenly instead.
     if len(np.unique(stretch)) < count:
         stretch = np.arange(len(distinct)) * count // len(distinct)
     stretches: npt.NDArray[np.int64] = stretch[moment]

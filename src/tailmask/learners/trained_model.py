@@ -1,4 +1,4 @@
-"""A fitted model with all that labels for new rows need: how rows are read, class names, thresholds."""
+"""A fitted model with everything that prediction needs: the format of rows, class names, thresholds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tailmask._util.messages import UserError
 from tailmask._util.serialization import from_mapping
 from tailmask.data.row_formats import RowFormat, format_from_json
 from tailmask.data.rows import Rows
-from tailmask.learners.base import Fitted
-from tailmask.learners.storage import load_fitted
+from tailmask.learners.protocol import Fitted
+from tailmask.learners.stored_models import load_fitted
 
 __all__ = ["ModelFacts", "TrainedModel", "is_model", "read_facts"]
 
@@ -27,7 +27,7 @@ _JSON = "model.json"
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What model.json holds beside how rows are read."""
+    """The facts in model.json, without the format of rows."""
 
     method: str
     classes: tuple[str, ...]
@@ -58,7 +58,7 @@ class TrainedModel:
 
     @property
     def thresholds(self) -> Tensor | None:
-        """The probabilities (C,) from which on labels are predicted; None where a row has one label."""
+        """The lowest probabilities (C,) at which labels are predicted; None if each row has one label."""
         if self.facts.single_label:
             return None
         if self.facts.thresholds is None:
@@ -72,7 +72,7 @@ class TrainedModel:
         return (wide.sigmoid() if self.facts.activation == "sigmoid" else wide.softmax(dim=1)), logits
 
     def save(self, folder: Path) -> None:
-        """Write the model into a new folder; it is there as a whole or not at all."""
+        """Write the model into a new folder, completely or not at all."""
         partial = folder.with_name(f".{folder.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         self.fitted.save(partial / "fitted")
@@ -88,7 +88,7 @@ class TrainedModel:
 
 
 def read_facts(folder: Path) -> ModelFacts:
-    """What a model's folder says of it; the model itself is not loaded."""
+    """The facts in a model's folder; the model itself is not loaded."""
     return _read(folder)[1]
 
 
@@ -109,7 +109,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], ModelFacts]:
 
 
 def is_model(folder: Path) -> bool:
-    """Whether a folder holds a model that `TrainedModel.save` wrote.
+    """True if a folder holds a model that `TrainedModel.save` wrote.
 
     >>> is_model(Path("nowhere"))
     False

@@ -50,7 +50,9 @@ def asymmetric_loss(
     return torch.lerp(-focus_neg * log_not_p, -focus_pos * log_p, targets)
 
 
-@word("asl", kind="loss", summary="negatives are focused harder than positives, and the easiest are dropped")
+@word(
+    "asl", kind="loss", summary="easy negatives weigh less than easy positives, and the easiest are dropped"
+)
 class AsymmetricLoss(ElementwiseLoss):
     """Asymmetric loss, ASL (Ridnik et al. 2021): negatives are focused harder than positives, and clipped.
 

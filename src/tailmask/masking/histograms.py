@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tailmask import functional
 from tailmask.masking import kernels
-from tailmask.masking.labels import LabelBatch
+from tailmask.masking.label_batch import LabelBatch
 
 __all__ = ["OutputHistograms", "check_state", "collective_device"]
 

@@ -90,9 +90,9 @@ def add_histogram(counts: Tensor, logits: Tensor, targets: Tensor, *, known: Ten
 def draw(keep: Tensor, targets: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """`functional.draw` for targets (N, C) of 0 and 1 and keep probabilities (2, C), with 16 bits per label.
 
-    A label is kept if its 16 bits, as an integer below 2¹⁶, are below keep · 2¹⁶ minus an offset from [0, 1).
-    Each class has one offset, drawn anew for each batch. Averaged over the offset, the probability is `keep`
-    itself (to 2⁻²⁴) rather than a multiple of 2⁻¹⁶.
+    A label is kept if its 16 bits, read as an integer, are below keep · 2¹⁶ minus an offset from [0, 1). Each
+    class has one random offset per batch. Without it, the probability would be a multiple of 2⁻¹⁶; averaged
+    over the offset, it is `keep` (to 2⁻²⁴).
 
     >>> draw(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
     tensor([[1., 0.],

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from tailmask import functional
 from tailmask.masking import kernels
+from tailmask.masking.batch_reduction import Loss
 from tailmask.masking.criterion_options import Options
-from tailmask.masking.labels import LabelBatch
-from tailmask.masking.reducing import Loss
+from tailmask.masking.label_batch import LabelBatch
 
 __all__ = ["can_fuse", "fused_loss", "label_weight"]
 

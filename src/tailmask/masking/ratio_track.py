@@ -1,4 +1,4 @@
-"""Partial Label Masking for learners that are no networks: their classes' ratios, and what moves them."""
+"""Partial Label Masking for learners that are not networks: the ratios of the classes, and their updates."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from tailmask import functional
 from tailmask.masking import ratios
-from tailmask.masking.counting import count_classes
+from tailmask.masking.class_counts import count_classes
 from tailmask.masking.criterion_options import InitialRatio, Options
 from tailmask.masking.histograms import OutputHistograms
-from tailmask.masking.labels import read
+from tailmask.masking.label_batch import read
 from tailmask.masking.schedule import Schedule
 
 __all__ = ["Masking", "RatioTrack"]
@@ -25,11 +25,10 @@ _DIVERGENCE_RATE = 0.1
 
 @dataclass(frozen=True)
 class Masking:
-    """How a learner masks, in the words of `PartialLabelMasking`.
+    """The masking of a learner, with the options of `PartialLabelMasking`.
 
-    `updates` is how often the ratios are moved in a fit. A rate of None is 0.1 for "divergence" and 0.5 or
-    more for "prevalence", the more the fewer updates there are: in a network there are more of them, so its
-    rates are lower.
+    `updates` is the number of ratio updates in a fit. A rate of None is 0.1 for "divergence" and 0.5 or more
+    for "prevalence"; fewer updates have a higher rate. Networks have more updates, so their rates are lower.
 
     >>> Masking().schedule.rate, Masking(adapt="divergence").schedule.rate
     (0.5, 0.1)
@@ -46,7 +45,7 @@ class Masking:
     def __post_init__(self) -> None:
         if self.updates < 1:
             raise ValueError(f"masking needs at least one update, got {self.updates}")
-        _ = self.options(1), self.schedule  # refuse what makes no sense
+        _ = self.options(1), self.schedule  # refuse invalid options
 
     def options(self, num_classes: int) -> Options:
         """The options of the ratio updates."""
@@ -60,14 +59,14 @@ class Masking:
 
     @property
     def moves(self) -> bool:
-        """Whether any update moves a ratio."""
+        """True if any update moves a ratio."""
         return self.schedule.rate > 0 and self.warmup < self.updates
 
     @property
     def schedule(self) -> Schedule:
-        """λ of each update."""
+        """The schedule of λ over the updates."""
         rate = _DIVERGENCE_RATE if self.rate is None and self.adapt == "divergence" else self.rate
-        # Schedule's own rate is for a training of which half is a warm-up.
+        # The default rate of Schedule assumes that half of the epochs are a warm-up.
         epochs = 2 * max(1, self.updates - self.warmup)
         return Schedule.of(self.adapt, rate=rate, warmup=self.warmup, epochs=epochs)
 
@@ -97,11 +96,11 @@ class RatioTrack:
 
     @property
     def prior_shift(self) -> Tensor:
-        """log(r / r̄) of each class (C,), which undoes the ratios where outputs follow them."""
+        """log(r / r̄) of each class (C,). It undoes the ratios in outputs that follow them."""
         return ratios.prior_shift(self.keep)
 
     def label_weights(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """The weight of each label (N, C): its keep probability; 0 where it is unknown."""
+        """The weight of each label (N, C): its keep probability, or 0 if it is unknown."""
         labels = torch.from_numpy(targets)
         weights: npt.NDArray[np.float32] = (
             functional.label_keep(self.keep, labels).where(labels >= 0, 0.0).numpy()

@@ -1,6 +1,6 @@
 """The cards of the words in the documentation, made from the registry: python -m tailmask.methods.cards
 
-In docs/methods.md it fills what stands between `<!-- card: WORD -->` and `<!-- end -->`, and adds a section
+In docs/methods.md it fills the part between `<!-- card: WORD -->` and `<!-- end -->`, and adds a section
 for a new word; in docs/choosing-a-method.md it fills the table of words.
 """
 
@@ -83,7 +83,7 @@ def _entries(section: str) -> dict[str, str]:
 
 
 def _values(option: DeclaredOption) -> str:
-    """What an option may be, and its default, in brackets; the text tells it where the default is None."""
+    """The allowed values of an option and its default, in brackets; no default is named if it is None."""
     allowed, default = option.option.allowed, option.default
     if typing.get_origin(option.kind) is Literal:
         *choices, last = [f"`{each}`" for each in typing.get_args(option.kind)]

@@ -1,8 +1,8 @@
 """Methods by name: `[plm+]LOSS[+cb][+undersample|+classaware][+drw]`, with options after a colon.
 
-A learner that is no network stands in the place of the loss: `trees`, `plm+linear`.
+The name of a learner that is not a network replaces the loss: `trees`, `plm+linear`.
 
-The words are those that the registry finds; see `tailmask._util.registry`.
+The registry finds the words; see `tailmask._util.registry`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class MethodPart:
         return _part(self.word, checked)
 
     def build(self, **given: Any) -> Any:
-        """Build the loss, the sampler or whatever the word names; see `Word.build`."""
+        """Build the loss, the sampler or the learner that the word names; see `Word.build`."""
         return self.word.build(self.options, given)
 
     def __str__(self) -> str:
@@ -213,7 +213,7 @@ def method_help() -> str:
     learners = [f"{word.name} ({word.summary})" for word in _of_kind("learner")]
     return (
         f"{_form()}, where LOSS is {', '.join(summaries[:-1])} or {summaries[-1]}. {'; '.join(others)}. "
-        f"For tables and texts also, in place of the loss, {', '.join(learners[:-1])} or {learners[-1]}. "
+        f"For tables and texts, instead of the loss also {', '.join(learners[:-1])} or {learners[-1]}. "
         "Options follow a colon, as in plm:rate=0.05+focal:gamma=2"
     )
 

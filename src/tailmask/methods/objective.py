@@ -18,8 +18,8 @@ __all__ = ["Objective"]
 class Objective(nn.Module):
     """The loss of a method with the state that it carries from epoch to epoch.
 
-    Epochs count from 0. `order` says which samples an epoch meets, `begin_epoch` prepares for it, calling the
-    objective gives the loss of a batch, and `end_epoch` moves the ratios where the method masks labels.
+    Epochs count from 0. `order` gives the samples of an epoch, and `begin_epoch` prepares for it. Calling the
+    objective gives the loss of a batch. `end_epoch` moves the ratios if the method masks labels.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class Objective(nn.Module):
 
     @property
     def masking(self) -> PartialLabelMasking | None:
-        """The criterion, where it is one that masks labels."""
+        """The criterion if it masks labels, else None."""
         return self.criterion if isinstance(self.criterion, PartialLabelMasking) else None
 
     @property
     def prior_shift(self) -> Tensor | None:
-        """The current shift (C,) that corrects logits to the prior of the data; None if there is none.
+        """The current shift (C,) that corrects logits to the prevalence in the data; None if there is none.
 
         Undersampling changes how classes occur together, and no shift of single logits corrects that.
         """

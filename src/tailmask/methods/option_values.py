@@ -1,4 +1,4 @@
-"""Option values as text: typed reading and canonical printing, the inverse of each other."""
+"""Option values as text: typed reading, and canonical printing as its inverse."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def checked(word: Word, name: str, value: Any) -> Any:
 
 
 def write_value(value: Any) -> str:
-    """A value as it stands in a method's name.
+    """The text of a value in a method's name.
 
     >>> [write_value(value) for value in (2.0, 0.05, True, (0.0, 1.0), "mean")]
     ['2', '0.05', 'true', '0..1', 'mean']

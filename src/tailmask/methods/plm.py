@@ -27,7 +27,7 @@ def _check(options: Mapping[str, Any]) -> None:
     "plm",
     kind="masking",
     implies="bce",
-    summary="masks labels, so that each class trains at its own ratio of positives to negatives",
+    summary="masks labels: each class trains with its own ratio of positives to negatives",
     check=_check,
 )
 def masked(
@@ -74,7 +74,7 @@ def masked(
         warmup: How many of the first updates are skipped. By default 0; half of the epochs with
             `adapt=prevalence`.
         statistics: Whether outputs on the training or the validation split move the ratios. By default those
-            of `training`; of `validation` with `adapt=prevalence` where there is a validation split (the
+            of `training`; of `validation` with `adapt=prevalence` if there is a validation split (the
             paper's sets have none unless you add `--validation 0.1`).
         hold: When the ratios stop moving: a share of training below 1, or a number of epochs. `hold=0.8`
             holds them for the last fifth of training, which on CIFAR begins when the learning rate falls.

@@ -11,7 +11,7 @@ __all__ = ["bootstrap_weights"]
 def bootstrap_weights(
     num_samples: int, num_resamples: int, *, generator: torch.Generator | None = None
 ) -> Tensor:
-    """How often each sample is drawn in each resample with replacement, (B, N) int16.
+    """The number of times that each sample is drawn in each resample with replacement, (B, N) int16.
 
     Use the same weights for two models to get paired differences.
 

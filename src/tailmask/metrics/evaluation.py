@@ -61,8 +61,8 @@ def evaluate(
 class Evaluation:
     """A model's outputs on a test set, ready to be measured.
 
-    Unknown targets (−1 or NaN) are left out of everything, and so is a sample without a known label. The
-    summary has
+    Unknown targets (−1 or NaN) and samples without a known label are left out of everything. The summary
+    has
 
     - `precision`, `recall`, `f1`: means over all classes, with 0/0 = 0 as in the paper (a class that is never
       present in the test data counts with recall 0); `ap`: the mean average precision over the classes that
@@ -78,9 +78,9 @@ class Evaluation:
     per class, from 0 to 1. Pass `predictions` (N, C) if the labels were decided in another way.
 
     Single-label data (`targets` one-hot or class indices (N,), −1 for unknown) are predicted by arg max.
-    Instead of the third and fourth item they have `error` over samples, `error_balanced` over the classes
-    that are present (the paper's "average error across all classes"), `error_rarest_5` and so on, and
-    `ece_top`, the calibration error of the predicted class alone.
+    Instead of the third and fourth item, the summary has `error` over samples, `error_balanced` over the
+    classes that are present (the paper's "average error across all classes"), `error_rarest_5` and so on, and
+    `ece_top`, the calibration error of only the predicted class.
 
     `activation` turns `logits` into probabilities; with `"none"` they are probabilities already. Ranks are
     computed from logits, because probabilities near one can be equal after rounding.

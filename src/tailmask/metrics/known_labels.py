@@ -23,8 +23,8 @@ __all__ = [
     "sort_rows",
 ]
 
-# Temporaries hold about this many numbers, whatever the size of the test set: few enough to stay in the
-# cache. Blocks of classes or of sample weights are wider, as each costs a pass over the test set.
+# Temporary arrays have about this many numbers for a test set of any size, so they stay in the cache. Blocks
+# of classes or of sample weights are wider, because each needs a pass over the test set.
 BLOCK = 2**19
 WIDE_BLOCK = 2**22
 

@@ -1,6 +1,6 @@
 """Average precision of each class, exact at every threshold.
 
-torchmetrics has an average precision, too, and its values agree. This one ranks by any score: logits keep
+torchmetrics also has an average precision, and its values agree. This one ranks by any score: logits keep
 their order even if their probabilities round to one. With a thousand classes it is several seconds faster.
 """
 

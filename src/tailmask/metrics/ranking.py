@@ -3,7 +3,7 @@
 They compare scores of different classes within one sample, and per-class thresholds do not change them.
 Precision and nDCG are defined for samples with a present label, the ranking loss for samples with a known
 label; other samples get NaN and are left out of means. Classes with equal scores share their places: the
-result is the mean over all ways to order them, whatever the order of the classes.
+result is the mean over all ways to order them, so the order of the classes does not matter.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _expected_relevance(ranked: Tensor, present: Tensor, k: int) -> Tensor:
     hits = present.gather(1, index).to(torch.float64)
     tied = (top.unsqueeze(2) == top.unsqueeze(1)).to(torch.float64)  # (N, k, k)
     relevance = (tied * hits.unsqueeze(1)).sum(dim=2) / tied.sum(dim=2)
-    # A tie at the last place may extend beyond it, so it is counted over all classes.
+    # A tie at the last place may extend beyond it, so ties are counted over all classes.
     border = ranked == top[:, -1:]
     border_hits = torch.count_nonzero(border & present, dim=1).double()
     border_relevance = border_hits / torch.count_nonzero(border, dim=1)

@@ -21,10 +21,10 @@ def class_groups(
 
     Classes are sorted by their number of positive training samples, ties by index (the lower one counts as
     rarer). Tail and head are the rarest and the most frequent third, medium is the rest. Fixed limits (over
-    100, under 20 samples) are common, too, but leave groups empty on most data: no class of MSCOCO and none
-    of imbalanced MultiMNIST would be tail. Thirds exist from three classes on and do not change when all
-    counts are scaled. With ten classes, the tail is the paper's three rarest classes. With two classes there
-    is no medium, with one neither head nor tail: empty groups are left out.
+    100, under 20 samples) are also common, but leave groups empty on most data: no class of MSCOCO or of
+    imbalanced MultiMNIST would be tail. Thirds exist from three classes on and do not change if all counts
+    are scaled. With ten classes, the tail is the paper's three rarest classes. With two classes there is no
+    medium; with one class there is neither head nor tail. Empty groups are left out.
 
     >>> class_groups(torch.tensor([50, 9, 3, 3]), rarest=(2,), frequent=(1,))
     {'rarest_2': tensor([2, 3]), 'frequent_1': tensor([0]),

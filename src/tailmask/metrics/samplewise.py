@@ -17,7 +17,7 @@ __all__ = ["exact_match", "mean_over_samples", "sample_f1"]
 
 
 def exact_match(predictions: Tensor, targets: Tensor) -> Tensor:
-    """1 for each sample whose known labels are all predicted rightly, else 0 (0-1 accuracy), shape (N,).
+    """1 for each sample whose known labels are all predicted correctly, else 0 (0-1 accuracy), shape (N,).
 
     NaN for a sample without a known label.
 

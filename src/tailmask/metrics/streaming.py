@@ -20,7 +20,7 @@ __all__ = ["StreamingMetrics"]
 class StreamingMetrics(Metric):
     """Precision, recall, F1, exact match, micro F1 and Hamming loss, accumulated over batches and ranks.
 
-    The state is four counts per class, whatever the number of samples; the names and values are those of
+    The state is four counts per class for any number of samples; the names and values are those of
     `evaluate`. In Lightning: `update` in `validation_step`, then `self.log_dict(metric.compute())` and
     `metric.reset()` at the epoch's end.
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tailmask._util.messages import UserError, nearest
+from tailmask._util.own_code import import_own
 from tailmask.models.last_layer import normalize_head, start_bias, start_uniform
 from tailmask.models.member_networks import MemberNetworks
 from tailmask.models.resnet import FewShotResNet12, ResNet
 from tailmask.models.resnet50 import ResNet50
-from tailmask.models.small import cnn, mlp
+from tailmask.models.small_networks import cnn, mlp
 from tailmask.models.trial_run import check_outputs, reason
 
 __all__ = ["BACKBONE", "MODELS", "MOST_MEMBERS", "build_model", "is_own_model"]
 
-# The same limit as in recipes: a forged model file must not keep its reader busy.
+# The same limit as in recipes: a forged model file must not cause long computations.
 MOST_MEMBERS = 1000
 
 
@@ -45,7 +43,7 @@ _IMAGE_MODELS: dict[str, Callable[[int, int], nn.Module]] = {
     "cnn": lambda channels, classes: cnn(in_channels=channels, num_classes=classes),
 }
 
-# How often a network halves its images, without rounding up.
+# The number of times that a network halves its images, without rounding up.
 _HALVINGS = {"cnn": 2, "resnet12-fewshot": 4, "resnet12-fewshot-wide": 4}
 
 MODELS = (*_IMAGE_MODELS, "mlp", "linear")
@@ -82,7 +80,7 @@ def build_model(
         normalized: Whether to replace the last layer by one that returns cosines, for LDAM.
         input_dropout: Share of the inputs that `mlp` and `linear` drop in training.
         members: Number of networks that `mlp` and `linear` train at once; see `MemberNetworks`.
-        freeze: Share of the depth of `backbone`, from the inputs on, that is not trained.
+        freeze: Share of the depth of `backbone` that is not trained, from the inputs on.
         fixed_norm: Whether batch normalisation stays in evaluation mode.
         **pretrained: For `backbone`: its name `backbone` or its `config`, and its `pooling`; see
             `tailmask.models.pretrained.build_pretrained`.
@@ -170,16 +168,7 @@ def _build(
 
 
 def _own_model(path: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
-    module_name, _, attribute = path.partition(":")
-    if not all([*module_name.split("."), attribute]):
-        raise UserError(f"the model {path!r} must be written as package.module:factory")
-    here = str(Path.cwd())
-    if here not in sys.path:  # a console script, unlike `python -m`, does not search the current folder
-        sys.path.insert(0, here)
-    try:
-        factory = getattr(importlib.import_module(module_name), attribute)
-    except Exception as error:  # whatever a user's own code raises
-        raise UserError(f"the model {path!r} cannot be imported: {error}") from error
+    _, factory = import_own(path, what="model", form="package.module:factory")
     try:
         network = factory(shape=shape, num_classes=num_classes)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The last layer of a network: find, initialise and replace it, in our networks and in users' own."""
+"""The last layer of a network: find, initialise and replace it, in our networks and users' networks."""
 
 from __future__ import annotations
 

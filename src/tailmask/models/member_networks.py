@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tailmask.models.last_layer import NormalizedLinear
-from tailmask.models.small import used_columns
+from tailmask.models.small_networks import used_columns
 
 __all__ = ["MemberNetworks"]
 
@@ -20,7 +20,7 @@ class MemberNetworks(nn.Module):
 
     In training it returns the logits of each member, (M, B, C); in evaluation their mean, (B, C).
 
-    >>> from tailmask.models.small import mlp
+    >>> from tailmask.models.small_networks import mlp
     >>> network = MemberNetworks([mlp(4, 3, hidden=[8], dropout=0.5) for _ in range(2)])
     >>> network(torch.zeros(5, 4)).shape, network.eval()(torch.zeros(5, 4)).shape
     (torch.Size([2, 5, 3]), torch.Size([5, 3]))

@@ -1,4 +1,4 @@
-"""A pretrained image model with a new last layer, trained as a whole."""
+"""A pretrained model for images or texts with a new last layer, trained as a whole."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tailmask._util.messages import UserError, is_out_of_memory
-from tailmask.backbones.backbone import Pooling
+from tailmask.backbones.backbone import Kind, Pooling
 from tailmask.backbones.hub_folder import find_folder
 from tailmask.backbones.hugging_face import load_network, network_from_config
-from tailmask.backbones.pooling import pool_image
+from tailmask.backbones.pooling import TextPooling, pool_image, pool_text, read_text_pooling
 from tailmask.models.trial_run import reason
 
-__all__ = ["PretrainedNetwork", "build_pretrained", "set_fixed_norm"]
+__all__ = ["PretrainedNetwork", "PretrainedTextNetwork", "build_pretrained", "set_fixed_norm"]
 
 
 class PretrainedNetwork(nn.Module):
@@ -45,11 +45,47 @@ class PretrainedNetwork(nn.Module):
         """Features (B, D)."""
         return pool_image(self.body(pixel_values=inputs), self.body.config, self.pooling)
 
+    def example(self, shape: Sequence[int]) -> Tensor:
+        """Two samples of this shape on the device of the weights."""
+        return torch.zeros(2, *shape, device=next(self.body.parameters()).device)
+
+    def width(self, example: Tensor) -> int:
+        """The number of features."""
+        return int(self.features(example).shape[1])
+
     def config_json(self) -> dict[str, Any]:
         """The configuration of the body, from which `build_pretrained` builds it without a folder."""
         config: Any = self.body.config
         values: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
         return values
+
+
+class PretrainedTextNetwork(PretrainedNetwork):
+    """A text model of Hugging Face with a linear layer on its features.
+
+    Its inputs (B, 2, T) are numbers of tokens, and a mask that is 0 for padding, else 1.
+    """
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """Features (B, D); columns that are padding in all texts are not computed."""
+        ids, mask = inputs.long().unbind(dim=1)
+        longest = max(1, int(mask.sum(dim=1).max()))
+        return self.text_features(ids[:, :longest], mask[:, :longest])
+
+    def example(self, shape: Sequence[int]) -> Tensor:
+        """Two texts of a few tokens."""
+        length = min(4, shape[1])
+        return torch.ones(2, 2, length, device=next(self.body.parameters()).device)
+
+    def width(self, example: Tensor) -> int:
+        """The number of features; on the meta device, which computes nothing, from the configuration."""
+        config: Any = self.body.config
+        return int(config.hidden_size) if example.is_meta else super().width(example)
+
+    def text_features(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Features (B, D) of `input_ids` and `attention_mask`, both (B, T)."""
+        outputs = self.body(input_ids=ids, attention_mask=mask)
+        return pool_text(outputs, mask, TextPooling(self.pooling or "mean"))
 
 
 def build_pretrained(
@@ -61,26 +97,38 @@ def build_pretrained(
     pooling: Pooling | None = None,
     freeze: float = 0.0,
 ) -> PretrainedNetwork:
-    """The network with the weights of `backbone`; or built from `config` alone, for weights loaded later.
+    """The network with the weights of `backbone`, or built only from `config`, for weights loaded later.
 
-    `freeze` is the share of the depth, from the inputs on, that is not trained.
+    Samples of shape (3, height, width) are images; those of shape (2, tokens) are texts.
+    `freeze` is the share of the depth that is not trained, from the inputs on.
     """
+    kind: Kind = "images" if len(shape) == 3 else "texts"
     if backbone is not None:
         if not backbone.startswith("hf:"):
             raise UserError(f"only models hf:NAME_OR_FOLDER can be fine-tuned, got {backbone}")
-        body = load_network(find_folder(backbone.removeprefix("hf:")), "images", pooling).requires_grad_(True)
+        folder = find_folder(backbone.removeprefix("hf:"))
+        if kind == "texts":
+            pooling = read_text_pooling(folder, pooling).pooling
+        body = load_network(folder, kind, pooling).requires_grad_(True)
     elif config is not None:
-        body = network_from_config(config)
+        body = network_from_config(config, kind)
     else:
         raise UserError(
             "the model 'backbone' is a pretrained one: name it with --model hf:NAME_OR_FOLDER --finetune"
         )
-    network = PretrainedNetwork(body, 1, num_classes, pooling)
-    example = torch.zeros(2, *shape, device=next(body.parameters()).device)
+    if kind == "texts":
+        network: PretrainedNetwork = PretrainedTextNetwork(body, 1, num_classes, pooling)
+    else:
+        network = PretrainedNetwork(body, 1, num_classes, pooling)
+    example = network.example(shape)
     try:
         with torch.no_grad():
-            network.head = nn.Linear(network.features(example).shape[1], num_classes)
-    except (ValueError, RuntimeError, TypeError) as error:  # a transformer has positions for one size
+            network.head = nn.Linear(network.width(example), num_classes)
+    except (
+        ValueError,
+        RuntimeError,
+        TypeError,
+    ) as error:  # a transformer may have positions for only one size
         if isinstance(error, UserError) or is_out_of_memory(error):
             raise
         raise UserError(
@@ -93,7 +141,7 @@ def build_pretrained(
 
 
 def set_fixed_norm(network: nn.Module) -> None:
-    """Keep batch normalisation in evaluation mode, whatever mode the network is set to.
+    """Keep batch normalisation in evaluation mode, also if the network is set to training mode.
 
     >>> network = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     >>> set_fixed_norm(network)

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 __all__ = ["FewShotResNet12", "ResNet", "initialize"]
 
 WIDTHS = (16, 32, 64)  # channels of the three stages
-_SLOPE = 0.1  # of the few-shot network's rectifiers for negative values
+_SLOPE = 0.1  # slope of the few-shot network's rectifiers for negative values
 
 
 class BasicBlock(nn.Module):

@@ -48,7 +48,7 @@ def check_outputs(network: nn.Module, shape: Sequence[int], num_classes: int, *,
     with evaluation_mode(network), _untouched(network):
         try:
             outputs = network(inputs)
-        except Exception as error:  # whatever a user's own code raises
+        except Exception as error:  # a user's own code may raise anything
             raise UserError(
                 f"the network of {name} cannot take inputs of shape {tuple(inputs.shape)}: {reason(error)}"
             ) from error
@@ -119,5 +119,5 @@ def _untouched(network: nn.Module) -> Iterator[None]:
             yield
         finally:
             for module, name, buffer, content in buffers:
-                # An expanded buffer cannot be written to, and the trial could not write to it either.
+                # An expanded buffer cannot be written to, so the trial did not change it.
                 setattr(module, name, buffer if buffer.equal(content) else buffer.copy_(content))

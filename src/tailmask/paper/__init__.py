@@ -1,4 +1,4 @@
-"""The paper's tables and figures, measured again beside the paper's numbers. Other comparisons: `studies`.
+"""The paper's tables and figures: measured numbers beside the paper's. Other comparisons: `studies`.
 
 `reproduce` trains the missing runs of a table or figure.
 """

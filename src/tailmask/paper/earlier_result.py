@@ -25,7 +25,7 @@ _KEPT: dict[str, Any] = {"measures": dict, "determines": dict, "shape": (list, t
 def recorded_runs(path: Path, request: Request) -> list[dict[str, Any]]:
     """The records of the runs of the result at `path`, each with its source; empty if there is no result.
 
-    Raises a `UserError` if the result has another setting or the file is no result: they are not overwritten.
+    Raises a `UserError` if the result has another setting or the file is no result: neither is overwritten.
     """
     if not path.exists():
         return []
@@ -56,7 +56,7 @@ def run_key(record: dict[str, Any]) -> RunKey:
 
 
 def can_be_kept(record: dict[str, Any]) -> bool:
-    """True if a record has all that a table needs of a run."""
+    """True if a record has everything that a table needs from a run."""
     return record.keys() >= _KEPT.keys()
 
 

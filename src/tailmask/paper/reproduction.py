@@ -57,8 +57,8 @@ def reproduce(
 ) -> Reproduction:
     """Make a table or figure of the paper. Missing runs are trained.
 
-    All complete runs of the same setting count, also those of other seeds and methods than this call asks
-    for. A table can be filled row by row, and some rows can have more seeds. Runs of other settings (budget,
+    All complete runs of the same setting count, also with other seeds and methods than in this call. So
+    a table can be filled row by row, and some rows can have more seeds. Runs of other settings (budget,
     recipe, data) never count, and a result of another setting is not overwritten. If runs are gone, a table
     keeps their numbers from the earlier result in `out`; a figure that needs them is not overwritten.
 
@@ -85,7 +85,9 @@ def reproduce(
     planned = _plan(built, seeds=seeds, runs=Path(runs))
     there = _kept(path, built, planned, earlier, runs=Path(runs))
     failures = _make(item, request, planned, there, jobs, listener) if planned else []
-    records = RunRecords(Path(runs), recorded_runs(path, request))  # read again: others may have added rows
+    records = RunRecords(
+        Path(runs), recorded_runs(path, request)
+    )  # read again: other processes may have added rows
     with _data_hint(item, request):
         answer = built.answer(records)
     records.check(path)
@@ -121,7 +123,7 @@ def _plan(built: PaperItem, *, seeds: int, runs: Path) -> list[PlannedRun]:
 def _kept(
     path: Path, built: PaperItem, planned: Sequence[PlannedRun], earlier: list[dict[str, Any]], *, runs: Path
 ) -> RunRecords:
-    """The records besides the planned runs. Raises now any error that would refuse the result at the end."""
+    """The records of runs that are not planned. Raises every error now that would come at the end."""
     coming = {(run.setting.name, run.config.name, run.config.seed) for run in planned}
     others = [record for record in earlier if run_key(record) not in coming]
     records = RunRecords(runs, others)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from tailmask._util.precision import Precision
 from tailmask.data import DataOptions
 from tailmask.data.facts import DataFacts, load_data
 from tailmask.paper.result_table import Table
 from tailmask.runs import ResolvedSetting, Run, Setting
-from tailmask.runs.config import Precision
 from tailmask.studies.planned_runs import method_names
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class PaperItem(Protocol):
 
     @property
     def title(self) -> str:
-        """A title that says what it shows."""
+        """The title of the table or figure."""
 
     @property
     def arms(self) -> Sequence[Arm]:

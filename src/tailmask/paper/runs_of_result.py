@@ -20,7 +20,7 @@ __all__ = ["RunRecords"]
 
 
 class RunRecords:
-    """Finds runs in a folder or in the records of an earlier result, and remembers the found ones."""
+    """Finds runs in a folder or in the records of an earlier result, and keeps a list of them."""
 
     def __init__(self, folder: Path, earlier: Sequence[dict[str, Any]] = ()) -> None:
         self.folder = folder
@@ -88,7 +88,7 @@ class RunRecords:
                 found = recipe_differences(record, setting, data=data)
                 if found:
                     raise UserError(
-                        f"{path} has runs by another recipe or on other data, which differ in "
+                        f"{path} has runs with another recipe or other data, which differ in "
                         f"{listing(found, limit=3)}: choose another folder with --out"
                     )
 

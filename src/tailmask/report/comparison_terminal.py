@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tailmask._util.messages import printable
 from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference, row_name
 from tailmask.comparison.measures import describe, primary
-from tailmask.comparison.outputs import Decision
+from tailmask.comparison.run_outputs import Decision
 from tailmask.comparison.verdict_sentences import (
     decision_words,
     lead_method,
@@ -30,7 +30,7 @@ MOST_COLUMNS = 3
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print the table, the classes that changed most, and last the verdict, which is then read first."""
+    """Print the table, the classes that changed most, and the verdict last: users read the end first."""
     from rich.text import Text
 
     keys, shown = comparison.row_keys, shown_decision(comparison)

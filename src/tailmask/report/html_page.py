@@ -38,8 +38,8 @@ def write_report(
 ) -> None:
     """Write the page about finished runs to `path`, atomically.
 
-    The page needs no network and no other file. With `comparison` the runs are not compared again. `command`
-    is shown as the next step, `tables` in a section of their own.
+    The page needs no network and no other file. With `comparison` the runs are not compared again. The page
+    shows `command` as the next step, and `tables` in their own section.
     """
     write_text(path, render_report(runs, comparison=comparison, title=title, command=command, tables=tables))
 
@@ -138,7 +138,7 @@ def _runs(experiment: Experiment) -> list[dict[str, Any]]:
 
 
 def _short_names(folders: Sequence[Path]) -> list[str]:
-    """The shortest ends of paths that differ; the page must not show the folders above.
+    """The shortest ends of the paths that are all different; the page must not show parent folders.
 
     >>> _short_names([Path("/home/a/bce"), Path("/home/b/bce")]), _short_names([Path("/home/a/bce")])
     (['a/bce', 'b/bce'], ['bce'])

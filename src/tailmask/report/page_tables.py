@@ -12,7 +12,7 @@ import torch
 from tailmask.comparison.chosen_classes import by_frequency
 from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference
 from tailmask.comparison.measures import describe, primary
-from tailmask.comparison.outputs import Decision, read_outputs
+from tailmask.comparison.run_outputs import Decision, read_outputs
 from tailmask.comparison.verdict_sentences import points, shown_decision
 from tailmask.metrics import class_confusion, class_groups
 from tailmask.report.comparison_text import mean_text
@@ -43,7 +43,7 @@ MOST_CONFUSED = 25
 
 @dataclass(frozen=True)
 class Bar:
-    """An interval to draw, in percent of the width, with zero in the middle; right is better."""
+    """An interval to draw, in percent of the width. Zero is in the middle, and right is better."""
 
     low: float
     mean: float

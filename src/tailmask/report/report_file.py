@@ -24,7 +24,7 @@ DEPTH = 3
 
 
 def find_runs(folders: Sequence[Path]) -> list[Run]:
-    """The runs in these folders and below them, each once, except a study's trials of λ.
+    """The runs in these folders and their subfolders, each once, except a study's trials of λ.
 
     >>> find_runs([Path("no-such-folder")])
     Traceback (most recent call last):
@@ -47,7 +47,7 @@ def find_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def _is_try(run: Path, folder: Path) -> bool:
-    """True if a run below `folder` is only a study's trial of λ: such runs are not results."""
+    """True if a run below `folder` is only a study's trial of λ, which is not a result."""
     tuning = run.parent
     return tuning.name == "tuning" and folder in tuning.parents and (tuning.parent / "study.json").is_file()
 

@@ -1,4 +1,4 @@
-"""Results as Markdown: a pure function of their JSON, so anybody can check one against the other."""
+"""Results as Markdown, a pure function of their JSON: everyone can check one against the other."""
 
 from __future__ import annotations
 
@@ -78,12 +78,26 @@ def rows_of(table: dict[str, Any]) -> list[list[str]]:
 def _measured(cell: dict[str, Any], digits: int, *, with_n: bool) -> str:
     if cell["mean"] is None:
         return ""
-    spread = "" if cell["std"] is None else f" ± {_number(cell['std'], digits)}"
-    return _number(cell["mean"], digits) + spread + (f" (n = {cell['n']})" if with_n and cell["n"] else "")
+    form = _form(cell["mean"], digits)
+    spread = "" if cell["std"] is None else f" ± {cell['std']:{form}}"
+    return f"{cell['mean']:{form}}{spread}" + (f" (n = {cell['n']})" if with_n and cell["n"] else "")
 
 
 def _number(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+    return "" if value is None else f"{value:{_form(value, digits)}}"
+
+
+def _form(value: float, digits: int) -> str:
+    """The format of a number: the table's decimals, or four significant digits for a tiny or huge number.
+
+    Tables of percentages (two decimals or fewer) show tiny numbers as zero.
+
+    >>> [f"{value:{_form(value, 3)}}" for value in (0.0, 0.0548, 2.3909e-07, 212.88, 5068.32)]
+    ['0.000', '0.055', '2.391e-07', '212.880', '5068']
+    """
+    tiny = digits >= 3 and 0 < abs(value) < 0.01
+    huge = digits >= 1 and abs(value) >= 1000
+    return ".4g" if tiny or huge else f"z.{digits}f"
 
 
 def _provenance(result: dict[str, Any]) -> str:
@@ -103,7 +117,7 @@ def _provenance(result: dict[str, Any]) -> str:
 
 
 def _carried(result: dict[str, Any]) -> list[str]:
-    """The sources of runs that were kept from earlier results, one line per source."""
+    """One line per earlier result that runs were kept from."""
     sources = [run["result"] for run in result["runs"] if "result" in run]
     lines = []
     for place, source in enumerate(sources):

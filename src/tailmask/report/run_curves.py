@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from tailmask._util.messages import UserError
-from tailmask.comparison.outputs import read_outputs
+from tailmask.comparison.run_outputs import read_outputs
 from tailmask.functional import histogram
 from tailmask.methods import parse
 from tailmask.metrics import confusion
@@ -111,7 +111,7 @@ def threshold_points(runs: Iterable[Run], chosen: Sequence[int], decision: str) 
 def calibration(
     runs: Iterable[Run], chosen: Sequence[int]
 ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Mean outputs and shares of present labels of each chosen class, in bins of equally many outputs."""
+    """Mean outputs and shares of present labels of each chosen class, in bins of equal size."""
     pooled: list[list[tuple[NDArray[np.float64], NDArray[np.bool_]]]] = [[] for _ in chosen]
     for run in runs:
         outputs = read_outputs(run)

@@ -6,21 +6,18 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from tailmask._util.messages import UserError
+from tailmask._util.precision import Precision
 from tailmask._util.serialization import from_mapping, to_mapping
 from tailmask.data import DataOptions
 from tailmask.methods import Method, parse
 from tailmask.runs.recipe import Recipe
 
-__all__ = ["AskedPrecision", "Precision", "RunConfig", "determined_by", "differences", "digest"]
+__all__ = ["RunConfig", "determined_by", "differences", "digest"]
 
-Precision = Literal["32", "bf16"]
-AskedPrecision = Literal["32", "bf16", "auto"]  # auto is bf16 if the machine is fast at it
-
-
-# Fields that earlier versions lacked. With these values, runs and their digests are the same as before.
+# Fields that earlier versions did not have. With these values, runs and digests are the same as before.
 _LATER_FIELDS = (
     ("model", "input_dropout", 0.0),
     ("model", "members", 1),
@@ -39,7 +36,7 @@ class RunConfig:
     """Everything that determines a run's result except the content of the data.
 
     `method` and `recipe` are resolved: the recipe's options are in the method, and both are scaled to the
-    number of epochs. `name` is the method that the user asked for. With several `folds` there is one model
+    number of epochs. `name` is the requested method. With several `folds` there is one model
     per fold.
     """
 
@@ -142,7 +139,7 @@ def differences(there: dict[str, Any], asked: dict[str, Any], *, path: str = "")
         and there.get("file") == asked.get("file")
         and there.get("sha256") != asked.get("sha256")
     ):
-        return [f"the contents of {there['file']}"]  # other differences follow from them
+        return [f"the contents of {there['file']}"]  # they explain the other differences
     found: list[str] = []
     for name in sorted(there.keys() | asked.keys()):
         old, new = there.get(name), asked.get(name)

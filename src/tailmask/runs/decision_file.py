@@ -36,7 +36,7 @@ FORMAT = "tailmask.decisions/1"
 NUM_FOLDS = 5
 
 # With fewer positives than folds, some fold has none, and the class has no score there. Five is the smallest
-# number that says anything: if all five are found, the exact 95 % interval of recall begins at 0.48.
+# useful number: if all five are found, the exact 95 % interval of recall begins at 0.48.
 FEWEST_POSITIVES = NUM_FOLDS
 
 
@@ -109,13 +109,15 @@ def fit_decisions(
 ) -> RunDecisions | None:
     """Thresholds for a rule, and their expected scores; None if nothing can be cross-fitted.
 
-    Pass `folds` (N,) and `thresholds` (C,) if the run already has them.
+    Pass `folds` (N,) and `thresholds` (C,) if the run already has them. Rows of one group, the first column
+    of `members`, are in one fold, and intervals draw them together.
     """
     thresholds = rule.fit(probabilities, targets) if thresholds is None else thresholds
     folds = validation_folds(targets, members) if folds is None else folds
     if thresholds is None or folds is None:
         return None
-    found = expected_scores(rule, probabilities, targets, folds, fewest=FEWEST_POSITIVES)
+    groups = None if members is None else members[:, 0]
+    found = expected_scores(rule, probabilities, targets, folds, groups=groups, fewest=FEWEST_POSITIVES)
     decided = tuple(
         ClassDecision(
             name,

@@ -1,4 +1,4 @@
-"""The writing side of a run folder: begin a run, resume one, or refuse."""
+"""Writing a run folder: begin a run, resume one, or refuse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STRETCHED = ("recipe.schedule.warmup ", "recipe.schedule.milestones ")
 
 
 def check_folder(folder: Path, determining: dict[str, Any]) -> Run:
-    """The run in a folder, which may be empty; refuses a run with another configuration, and other files."""
+    """The run in a folder, which may be empty; refuses another configuration's run and other files."""
     run = Run(folder)
     if run.exists:
         found = _differences(run.config.get("determines", {}), determining)
@@ -40,7 +40,7 @@ def check_folder(folder: Path, determining: dict[str, Any]) -> Run:
 
 def begin_session(folder: Path, record: dict[str, Any], *, epochs_done: int, threads: int) -> None:
     """Write run.json, or add a session to the existing one."""
-    for leftover in folder.glob(".*.partial"):  # of a process that was killed during a write
+    for leftover in folder.glob(".*.partial"):  # from a process that was killed during a write
         leftover.unlink(missing_ok=True)
     run = Run(folder)
     config = run.config if run.exists else record | environment()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def epoch_record(
     update: RatioUpdate | None,
     validation: dict[str, float] | None,
 ) -> dict[str, Any]:
-    """The record of an epoch: its settings and its measurements.
+    """The record of one epoch: its settings and its measurements.
 
     Epochs count from 1 here. The epoch was trained with `ratio` and `keep`. The divergences and the gap were
     measured in it and determine the next epoch's ratios. Six digits are kept, and NaN is null.
@@ -62,8 +62,8 @@ def to_line(record: dict[str, Any]) -> str:
     return json.dumps(record, allow_nan=False)
 
 
-def scalars(record: dict[str, Any]) -> dict[str, float]:
-    """The single numbers of a record by name, for TensorBoard; with ratios of the first 100 classes.
+def scalars(record: Mapping[str, Any]) -> dict[str, float]:
+    """The single numbers of a record by name, for loggers; with ratios of the first 100 classes.
 
     >>> scalars({"epoch": 1, "loss": 0.5, "lr": 0.1, "validation": {"f1": 0.25, "ap": None}})
     {'loss': 0.5, 'lr': 0.1, 'validation/f1': 0.25}

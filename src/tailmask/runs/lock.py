@@ -17,7 +17,7 @@ __all__ = ["locked"]
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock; a second process that asks for it gets a `UserError`.
 
-    The system releases the lock when the process ends, even when it is killed; the file `.lock` stays.
+    The system releases the lock when the process ends, even if it is killed; the file `.lock` stays.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -37,7 +37,7 @@ class ModelDescription:
     logit_scale: float  # logits = scale · outputs; LDAM's outputs are cosines
     threshold: float
     thresholds: tuple[float, ...] | None  # fitted on validation, one per class
-    prior_shift: tuple[float, ...] | None  # added to logits, corrects them to the prior of the data
+    prior_shift: tuple[float, ...] | None  # added to logits: it restores the prior of the data
     format: int = 1
 
 
@@ -47,7 +47,7 @@ def save_model(path: Path, network: nn.Module, description: ModelDescription) ->
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in network.state_dict().items()
     }
-    # One entry only: safetensors writes several entries in an order that differs between processes.
+    # Only one entry: safetensors writes several entries in an order that differs between processes.
     metadata = {_KEY: json.dumps(asdict(description), ensure_ascii=False)}
     write_bytes(path, save(weights, metadata=metadata))
 

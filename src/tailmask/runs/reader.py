@@ -1,4 +1,4 @@
-"""The reading side of a run folder: configuration, history, metrics and predictions."""
+"""Reading a run folder: configuration, history, metrics and predictions."""
 
 from __future__ import annotations
 
@@ -92,10 +92,12 @@ class Run:
         return metrics
 
     def predictions(self) -> dict[str, NDArray[Any]]:
-        """`test_logits` float32, `test_targets` int8, both (N, C); the same of validation, if there is one.
+        """`test_logits` float32, `test_targets` int8, both (N, C); the same for validation, if there is one.
 
         `test_members` (N, k) are the numbers of the groups that samples belong to, if the data have groups.
-        `train_rows`, `validation_rows` and `test_rows` are rows of the user's file, counted from 1.
+        `train_rows`, `validation_rows` and `test_rows` are rows of the user's file, counted from 1. A run
+        with folds trains on all rows that are not for test. Its validation outputs are out of fold: row i was
+        held out in fold `validation_folds[i]`.
         """
         from tailmask.runs.array_file import read_arrays
 

@@ -45,7 +45,7 @@ class ModelRecipe:
     bias: Literal["default", "uniform", "prior"] = "default"
     input_dropout: float = 0.0
     members: int = 1
-    freeze: float = 0.0  # for `backbone`: share of its depth, from the inputs on, that is not trained
+    freeze: float = 0.0  # for `backbone`: share of its depth that is not trained, from the inputs on
     fixed_norm: bool = False  # batch normalisation stays in evaluation mode
 
     def __post_init__(self) -> None:
@@ -130,7 +130,7 @@ class ScheduleRecipe:
         _require(self.warmup >= 0, f"schedule.warmup must be 0 or more, got {self.warmup}")
         _require(
             len(self.milestones) == len(self.factors),
-            f"schedule.factors must be as many as schedule.milestones, {len(self.milestones)}, "
+            f"schedule.factors must have one value per milestone, {len(self.milestones)} in all, "
             f"got {len(self.factors)}",
         )
         _require(
@@ -150,11 +150,11 @@ class ScheduleRecipe:
         return self.factors[passed - 1] if passed else 1.0
 
     def epochs_for(self, rows: int, *, is_sparse: bool) -> int:
-        """The number of epochs for so many rows.
+        """The number of epochs for this number of rows.
 
-        Only the rows that have a feature train its weights, so few sparse rows need more epochs than few
-        dense ones. On medical (333 rows of words) 100 epochs in place of 30 raised the out-of-fold mAP from
-        31.5 to 42.1; on emotions (391 dense rows) 60 epochs lowered it from 69.3 to 67.7.
+        Only rows with a feature train its weights, so few sparse rows need more epochs than few dense ones.
+        On medical (333 rows of words) 100 epochs instead of 30 raised the out-of-fold mAP from 31.5 to 42.1.
+        On emotions (391 dense rows) 60 epochs lowered it from 69.3 to 67.7.
 
         >>> schedule = ScheduleRecipe(30, 64, sparse_steps=600)
         >>> schedule.epochs_for(333, is_sparse=True), schedule.epochs_for(333, is_sparse=False)
@@ -195,7 +195,7 @@ class EvaluationRecipe:
         )
 
     def with_groups(self, *, num_classes: int, single_label: bool) -> EvaluationRecipe:
-        """The same with numbers for the rarest and most frequent classes, if the recipe leaves them open.
+        """The same with numbers of rarest and most frequent classes, if the recipe leaves them open.
 
         They are the paper's shares: a quarter and an eighth of the classes, as on MSCOCO, or half of them if
         each sample has one label, as on CIFAR-100. For the most frequent classes it is the larger number.
@@ -233,7 +233,7 @@ class Recipe:
     def with_fields(self, assignments: Sequence[str]) -> Recipe:
         """The recipe with fields set by assignments such as `optimizer.lr=0.05` or `method.plm.rate=0.1`.
 
-        Another model does not inherit the widths and the dropout of the recipe's own.
+        Another model does not inherit the widths and the dropout of the recipe's model.
 
         >>> load_recipe("digits").with_fields(["optimizer.lr=0.05"]).optimizer.lr
         0.05

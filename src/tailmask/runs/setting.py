@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from tailmask._util.bf16 import has_fast_bf16
 from tailmask._util.files import shortened, slug
 from tailmask._util.messages import UserError
+from tailmask._util.precision import AskedPrecision, Precision, has_fast_bf16
 from tailmask.data import NAMED, DataOptions, load
 from tailmask.data.facts import DataFacts
 from tailmask.data.options import PLACES
 from tailmask.masking.schedule import Schedule
 from tailmask.methods import Method, parse
 from tailmask.models import is_own_model
-from tailmask.runs.config import AskedPrecision, Precision, RunConfig
+from tailmask.runs.config import RunConfig
 from tailmask.runs.recipe import Recipe, load_recipe, recipe_names
 
 __all__ = ["ResolvedSetting", "Setting", "configure", "default_recipe", "without_places"]
 
-# Folders of public data sets. They are not published: the names of the sets are enough.
+# Folders of public data sets. They are not published, because the names of the sets are enough.
 _ROOTS = ("data_dir", "download", "feature_dir")
 
 # Tables with fewer rows for training and validation are cross-fitted by default.
@@ -63,7 +63,7 @@ class Setting:
     def __post_init__(self) -> None:
         if not 0 < self.budget <= 10:
             raise UserError(
-                "the budget must be a share of the recipe's epochs, above 0 and at most 10, as in 0.2, "
+                "the budget must be a share of the recipe's epochs, above 0 and at most 10, such as 0.2, "
                 f"got {self.budget}"
             )
         if self.epochs is not None and self.budget != 1.0:
@@ -132,7 +132,9 @@ class Setting:
     def _default_recipe(self, shape: Sequence[int]) -> str:
         """The recipe for the data; `finetune` for a network that may be pretrained."""
         if self.options.features_of is not None:
-            return "finetune" if self.options.finetune else default_recipe("features.npz", shape)
+            if self.options.finetune:
+                return "finetune-texts" if len(shape) == 2 else "finetune"
+            return default_recipe("features.npz", shape)
         own = any(
             is_own_model(field.partition("=")[2])
             for field in self.fields
@@ -165,7 +167,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """A name for a folder: the data, and all choices that differ from the defaults."""
+        """A folder name: the data, and all choices that differ from the defaults."""
         parts = [Path(self.data).stem]
         parts += [f"{name}={_text(value)}" for name, value in self.published()["options"].items()]
         parts += [] if self.recipe is None else [f"recipe={Path(self.recipe).stem}"]
@@ -288,7 +290,7 @@ def configure(
             λ and the warm-up of the update by prevalence always follow from the number of epochs, unless
             they are named.)
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
-        precision: "32", "bf16" for mixed precision, or "auto" for "bf16" if the machine is fast at it.
+        precision: "32", "bf16" for mixed precision, or "auto" for "bf16" if it is fast on the machine.
         compiled: Whether to compile the network with torch.compile.
         folds: Number of folds to cross-fit; None is 5 for tables of fewer than 20,000 rows, else 1.
         facts: Facts about the data, if they are known; otherwise the data are loaded if needed.
@@ -317,7 +319,7 @@ def without_places(setting: dict[str, Any]) -> dict[str, Any]:
 def default_recipe(data: str, shape: Sequence[int] = ()) -> str:
     """Name of the default recipe: a known data set's own, or the one for images or tables for a user's file.
 
-    Only tables of moderate width get eight networks: with 20,000 words an epoch would take minutes.
+    Only tables of moderate width get eight networks: with 20,000 words, one epoch would take minutes.
 
     >>> default_recipe("cifar10-lt"), default_recipe("mine.npz", (3, 32, 32))
     ('cifar10-lt', 'images')

@@ -47,7 +47,7 @@ class ClassMembers:
         return self.samples[self.starts[index] : self.starts[index + 1]]
 
     def count(self, times: Integers) -> Integers:
-        """How often each class is met when sample i is met times[i] times, shape (C,)."""
+        """The number of positives of each class (C,) if sample i is used times[i] times."""
         return np.diff(np.concatenate([[0], times[self.samples].cumsum()])[self.starts])
 
 

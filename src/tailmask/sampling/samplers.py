@@ -1,4 +1,4 @@
-"""The two samplers, and what they share: seeded epochs, ranks, and the class counts of a draw."""
+"""The two samplers and their base class: seeded epochs, ranks, and the class counts of an epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["ClassAwareSampler", "EpochSampler", "UndersamplingSampler"]
 
 
 class EpochSampler(Sampler[int]):
-    """Base of the samplers: an epoch's draw, shared by all ranks, and one rank's part of it."""
+    """Base of the samplers: the random samples of an epoch, and each rank's part of them."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class EpochSampler(Sampler[int]):
     ) -> None:
         self.dataset_size, self._positives, self._unknown = read_members(targets, num_classes)
         if not len(self._positives.samples):
-            raise ValueError("the targets hold no positive label, so there is nothing to draw: check them")
+            raise ValueError("the targets have no positive label, so there is nothing to draw: check them")
         if seed < 0:
             raise ValueError(f"seed must be 0 or more, got {seed}")
         if (num_replicas is None) != (rank is None):
@@ -49,33 +49,33 @@ class EpochSampler(Sampler[int]):
 
     @abstractmethod
     def _draw(self, words: np.random.PCG64) -> Integers:
-        """Samples of one epoch, in the order in which they are met."""
+        """The samples of one epoch, in order."""
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to an epoch, which has its own draw; all ranks must go to the same one."""
+        """Go to an epoch, which has its own random samples; all ranks must go to the same epoch."""
         if epoch != self.epoch:
             self.epoch = epoch
             self._drawn = None
         self._is_iterated = False
 
     def draw(self) -> Integers:
-        """The whole epoch's samples, of all ranks together, in order."""
+        """The samples of the epoch, all ranks together, in order."""
         if self._drawn is None:
             self._drawn = self._draw(np.random.PCG64(np.random.SeedSequence((self.seed, self.epoch))))
         return self._drawn
 
     def indices(self) -> Tensor:
-        """This rank's samples of the epoch, in order, int64: every R-th of the draw, R being the ranks.
+        """This rank's samples of the epoch, in order, int64: every R-th sample for R ranks.
 
-        Every rank has the same number. Where the draw cannot be split evenly, samples from its beginning fill
-        up the last ranks, as in torch's own `DistributedSampler`.
+        All ranks have the same number of samples. If the samples cannot be split evenly, the first ones are
+        used again for the last ranks, as in torch's own `DistributedSampler`.
         """
         num_replicas, rank = self._replicas()
         padded = np.resize(self.draw(), len(self) * num_replicas)
         return torch.from_numpy(padded[rank::num_replicas].copy())
 
     def class_counts(self) -> Tensor:
-        """Negatives and positives of each class in the epoch's draw, of all ranks together, shape (2, C).
+        """Negatives and positives of each class in the epoch (2, C), all ranks together.
 
         Samples count as often as they are drawn; padding and unknown labels do not count. Pass these counts
         to `PartialLabelMasking` in each epoch, since it masks by the ratio of the drawn samples.
@@ -87,8 +87,8 @@ class EpochSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         if self._is_iterated:
             warnings.warn(
-                f"the draw of epoch {self.epoch} is met a second time, and samples that it left out are not "
-                "met at all: call set_epoch(epoch) before each epoch",
+                f"the samples of epoch {self.epoch} are used a second time, and samples that were not drawn "
+                "are never used: call set_epoch(epoch) before each epoch",
                 stacklevel=2,
             )
         self._is_iterated = True
@@ -101,22 +101,22 @@ class EpochSampler(Sampler[int]):
     def _replicas(self) -> tuple[int, int]:
         if self.num_replicas is not None and self.rank is not None:
             return self.num_replicas, self.rank
-        # Asked each time: samplers are often made before the process group is.
+        # Asked each time because samplers are often built before the process group.
         distributed = torch.distributed
         if distributed.is_available() and distributed.is_initialized():
             return distributed.get_world_size(), distributed.get_rank()
         return 1, 0
 
 
-@word("undersample", kind="sampling", summary="up to S samples of each class, drawn anew in each epoch")
+@word("undersample", kind="sampling", summary="up to S new random samples of each class in each epoch")
 class UndersamplingSampler(EpochSampler):
-    """Undersampling (Duarte et al. 2021): each epoch the union of up to S random samples of each class.
+    """Undersampling (Duarte et al. 2021): an epoch is the union of up to S random samples of each class.
 
-    A sample that is drawn for several classes is met once, and a class with fewer than S samples gives all of
-    them, so an epoch's length varies. Classes that come along with others can be met more than S times. In a
-    loop of your own, call `set_epoch` before each epoch, else all have the first one's draw (Lightning,
-    Accelerate and the Trainer of Hugging Face call it themselves), and pass the draw's class counts to
-    `PartialLabelMasking`.
+    A sample that is drawn for several classes is used once, and a class with fewer than S samples gives all
+    of them, so the length of an epoch varies. A class can have more than S samples if it occurs together with
+    other classes. In your own loop, call `set_epoch` before each epoch, because otherwise all epochs have the
+    same samples (Lightning, Accelerate and the Trainer of Hugging Face call it themselves). Pass the class
+    counts of each epoch to `PartialLabelMasking`.
 
     >>> sampler = UndersamplingSampler(torch.tensor([0] * 90 + [1] * 5), samples_per_class=10)
     >>> sampler.set_epoch(1)
@@ -127,17 +127,17 @@ class UndersamplingSampler(EpochSampler):
     Args:
         targets: The training targets: tensor or array (N, C), with −1 or NaN for unknown labels; scipy sparse
             (N, C); or class indices (N,), −1 for unknown.
-        samples_per_class: S; by default the median of the classes' positives. The paper, and so the recipes,
-            have 500 on MultiMNIST and 1000 on MSCOCO.
+        samples_per_class: S; by default the median of the classes' positives. The paper and the recipes have
+            500 on MultiMNIST and 1000 on MSCOCO.
         seed: Determines the draws of all epochs.
-        num_classes: For class indices that may lack the last classes.
+        num_classes: The number of classes, if class indices may lack the last ones.
         num_replicas: Number of ranks; None asks torch.distributed.
         rank: This rank; None asks torch.distributed.
 
     Mind:
-        An epoch is shorter. With `plm`, the class ratio is that of the epoch's draw. Frequent classes come
-        along with rare ones: on MSCOCO's training labels, a draw with S = 1000 only lowers the imbalance from
-        353 to about 230.
+        An epoch is shorter. With `plm`, the class ratio is that of the drawn samples. Frequent classes occur
+        together with rare ones, so much of the imbalance stays: on MSCOCO's training labels, S = 1000 only
+        lowers it from 353 to about 230.
     """
 
     def __init__(
@@ -168,13 +168,13 @@ class UndersamplingSampler(EpochSampler):
         return samples[_permutations(words, 1, len(samples)).ravel()]
 
 
-@word("classaware", kind="sampling", summary="draws a class, then a sample of it")
+@word("classaware", kind="sampling", summary="draws a class, then one of its samples")
 class ClassAwareSampler(EpochSampler):
-    """Class-aware sampling (Shen et al. 2016): class after class, and for each one of its samples.
+    """Class-aware sampling (Shen et al. 2016): all classes in turn, one sample of the class each time.
 
-    In each round every class comes once, in random order. A class's samples come in random order too, none a
-    second time before all have come; then they are shuffled anew. A sample with several labels belongs to
-    each of its classes, so that frequent ones still come more often. Call `set_epoch` before each epoch, as
+    In each round every class has one turn, in random order. The samples of a class are shuffled and used one
+    after the other; when all have been used, they are shuffled again. A sample with several labels belongs to
+    each of its classes, so frequent classes are still seen more often. Call `set_epoch` before each epoch, as
     with `UndersamplingSampler`.
 
     >>> sampler = ClassAwareSampler(torch.tensor([0] * 90 + [1] * 10))
@@ -183,8 +183,8 @@ class ClassAwareSampler(EpochSampler):
 
     Args:
         targets: As in `UndersamplingSampler`.
-        epoch_length: Samples per epoch, all ranks together. None is the number of samples N: an epoch then
-            costs the same as without the sampler. Wu et al. 2020 take a quarter of the largest class's size
+        epoch_length: Samples per epoch, all ranks together. None is the number of samples N, so an epoch
+            takes as long as without the sampler. Wu et al. 2020 take a quarter of the largest class's size
             times the number of classes.
         seed: As in `UndersamplingSampler`.
         num_classes: As in `UndersamplingSampler`.
@@ -192,7 +192,7 @@ class ClassAwareSampler(EpochSampler):
         rank: As in `UndersamplingSampler`.
 
     Mind:
-        With `plm`, the class ratio is that of the epoch's draw.
+        With `plm`, the class ratio is that of the drawn samples.
 
     Paper:
         Shen, Lin, Huang, [Relay Backpropagation for Effective Learning of Deep Convolutional Neural

@@ -1,4 +1,4 @@
-"""Studies: many runs are planned, made by worker processes, and compared. The paper's tables live in `paper`.
+"""Studies: many runs are planned, trained by worker processes, and compared. The paper's tables: `paper`.
 
 `compare` answers whether a method helps on some data. Interrupted studies are resumed.
 """

@@ -21,7 +21,7 @@ def complete_runs(folder: Path) -> list[Run]:
 
 
 def check_recipe(folder: Path, setting: ResolvedSetting) -> None:
-    """Raise a `UserError` if a complete run in a folder was trained by another recipe than the setting's.
+    """Raise a `UserError` if a complete run in a folder was trained with another recipe than the setting's.
 
     The recipe's file may have changed since the run, or tailmask's own recipe.
     """
@@ -29,7 +29,7 @@ def check_recipe(folder: Path, setting: ResolvedSetting) -> None:
         found = recipe_differences(run.config, setting, data=run.config["determines"].get("data"))
         if found:
             raise UserError(
-                f"{run.folder} was trained by another recipe, which differs in {listing(found, limit=3)}: "
+                f"{run.folder} was trained with another recipe, which differs in {listing(found, limit=3)}: "
                 "choose another folder with --out"
             )
 

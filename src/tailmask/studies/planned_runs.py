@@ -31,7 +31,7 @@ class PlannedRun:
 
     @property
     def command(self) -> str:
-        """The command line that makes this run alone.
+        """The command line that makes only this run.
 
         >>> from tailmask.runs import Setting
         >>> setting = Setting("digits", budget=0.5).resolve()

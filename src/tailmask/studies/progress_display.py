@@ -69,7 +69,8 @@ class Display:
     def finished(self, run: PlannedRun, *, sentence: str | None) -> None:
         """Remove the bar of a run and print its result."""
         self._finished += 1
-        seconds = time.monotonic() - self._began.pop(run, time.monotonic())
+        now = time.monotonic()
+        seconds = now - self._began.pop(run, now)
         outcome = f"failed: {sentence}" if sentence else f"{_result(run)}, {seconds:.0f} s"
         self._print(f"{self._finished}/{self._number} {self._labels[run]}: {outcome}")
         if self._progress is not None:
@@ -121,7 +122,9 @@ class Display:
 
 
 def _result(run: PlannedRun) -> str:
-    """A run's F1 on validation if it has that split, else on test: nobody should choose a method by test."""
+    """A run's F1 on validation, or on test without validation: nobody should choose a method by test."""
     metrics = Run(run.folder).metrics
     split = "validation" if "validation" in metrics else "test"
-    return f"{split} F1 {100 * metrics[split]['summary']['f1']:.1f}"
+    summary = metrics[split]["summary"]
+    how = "" if "error" in summary else f" at threshold {run.config.recipe.evaluation.threshold:g}"
+    return f"{split} F1 {100 * summary['f1']:.1f}{how}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,17 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tailmask._util.files import write_json, write_text
 from tailmask._util.messages import UserError, listing
+from tailmask._util.precision import AskedPrecision
 from tailmask._util.provenance import provenance
 from tailmask._util.result_formats import COMPARISON
 from tailmask.calibration import DecisionRule
 from tailmask.data import DataOptions
 from tailmask.data.facts import DataFacts
 from tailmask.data.readers.program_data import is_frame, keep_frame
+from tailmask.learners.ensemble_run import ENSEMBLE
 from tailmask.methods import DEFAULT_METHODS, TABLE_METHODS
 from tailmask.report.result_markdown import render_markdown
 from tailmask.runs import ResolvedSetting, Run, Setting
-from tailmask.runs.config import AskedPrecision
 from tailmask.runs.lock import locked
+from tailmask.runs.next_command import predict_command
 from tailmask.studies.existing_runs import check_recipe, complete_runs, other_runs
 from tailmask.studies.planned_runs import (
     PlannedRun,
@@ -44,11 +45,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tailmask.comparison import Comparison
-    from tailmask.comparison.outputs import Decision
+    from tailmask.comparison.run_outputs import Decision
 
 __all__ = ["Study", "compare", "plan_comparison"]
-
-ENSEMBLE = "ensemble"
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,11 @@ class Study:
         """The command that predicts with the chosen model; None if none was chosen."""
         if self.comparison is None or self.comparison.chosen is None:
             return None
-        return f"tailmask predict {shlex.quote(str(self.folder))} new.csv"
+        return self.predict_command(str(self.folder))
+
+    def predict_command(self, folder: str) -> str:
+        """The command that predicts for a new file, or for a folder if the runs were trained on images."""
+        return predict_command(folder, self.runs[0].config)
 
     @property
     def report_path(self) -> Path:
@@ -127,13 +130,13 @@ def compare(
         baseline: Method to compare with; it is trained too. None: `bce` if it is one of the methods, else the
             first method that does not mask.
         tune: "rate" chooses λ on the validation split for each method with `plm` that does not name one. The
-            seed for this is none of the study's.
+            study does not use the seed of this choice.
         recipe: Name of a recipe, or path of a .toml file; None: the recipe for the data.
         budget: Share of the recipe's epochs to train for.
         epochs: Number of epochs, instead of a budget.
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         options: Choices about the data.
-        precision: "32", "bf16" for mixed precision, or "auto" for "bf16" if the machine is fast at it. A
+        precision: "32", "bf16" for mixed precision, or "auto" for "bf16" if it is fast on the machine. A
             resumed study keeps its precision.
         folds: Number of folds to cross-fit; None: 5 for tables of fewer than 20,000 rows, else 1.
         decisions: Other decisions to show, made from the same outputs: "tuned thresholds", "prior shift";
@@ -188,7 +191,7 @@ def plan_comparison(
 ) -> list[PlannedRun]:
     """The runs that `compare` would make or read, for a scheduler that makes them one by one.
 
-    This writes the study's folder. Make the runs there, and `compare` will find them.
+    It writes the study's folder. Make the runs there, and `compare` will find them.
     """
     setting, names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
     with Pool(1) as pool:
@@ -239,7 +242,7 @@ def _make(
     listener: Listener | None,
     held: contextlib.ExitStack,
 ) -> _Made:
-    """Check everything, lock the folder, choose λ if asked for, and make the runs."""
+    """Check everything, lock the folder, choose λ if requested, and make the runs."""
     possible = [*names, *(TABLE_METHODS if by_data else ())]
     folders = [folder / "runs" / run_name(name, seed) for name in possible for seed in range(seeds)]
     missing = sum(not Run(each).is_complete for each in folders)
@@ -333,7 +336,7 @@ def _compare(
     listener: Listener | None,
 ) -> Comparison | None:
     from tailmask.comparison import compare_runs
-    from tailmask.comparison.outputs import DECISIONS
+    from tailmask.comparison.run_outputs import DECISIONS
 
     if not runs or (baseline is not None and all(run.config["name"] != baseline for run in runs)):
         return None
@@ -373,10 +376,10 @@ def _write(study: Study, setting: ResolvedSetting, *, command: str | None) -> No
     write_json(study.folder / "comparison.json", result)
     write_text(study.folder / "comparison.md", render_markdown(result))
     # The page comes last: a failing figure must not lose the numbers. It names the folder, not its path.
-    command = f"tailmask predict {shlex.quote(study.folder.resolve().name)} new.csv"
+    name = study.folder.resolve().name
     write_report(
         study.runs,
         study.report_path,
         comparison=study.comparison,
-        command=None if study.next_command is None else command,
+        command=None if study.next_command is None else study.predict_command(name),
     )

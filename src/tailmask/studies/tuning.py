@@ -16,7 +16,7 @@ from tailmask.studies.worker_pool import Failure
 __all__ = ["RATES", "TUNING_SEED", "Trial", "choose", "earlier_trials", "plan_tuning", "tunable", "with_rate"]
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-# Not a seed of the study: a lucky start must not choose λ and then count as a result too.
+# This is not a seed of the study: a lucky start must not choose λ and also count as a result.
 TUNING_SEED = 1_000_000
 
 
@@ -52,7 +52,7 @@ def tunable(methods: list[str]) -> list[str]:
     masking = {method: parse(method).masking for method in methods}
     chosen = [method for method, part in masking.items() if part is not None and part.get("rate") is None]
     if not chosen:
-        raise UserError("--tune rate needs a method with plm and no rate of its own, such as plm")
+        raise UserError("--tune rate needs a method with plm and without its own rate, such as plm")
     return chosen
 
 
@@ -80,7 +80,7 @@ def _rates(setting: ResolvedSetting, method: str) -> list[float]:
 
 
 def choose(method: str, runs: dict[float, PlannedRun], failures: list[Failure]) -> tuple[str, list[Trial]]:
-    """The method with the λ of the highest macro-F1 on validation (the lower of equals), and all trials."""
+    """The method with the λ of the highest macro-F1 on validation (the lower if equal), and all trials."""
     scores = {rate: _validation_f1(run) for rate, run in runs.items()}
     best = max((score for score in scores.values() if score is not None), default=None)
     if best is None:
@@ -97,7 +97,7 @@ def choose(method: str, runs: dict[float, PlannedRun], failures: list[Failure]) 
 
 
 def earlier_trials(path: Path, *, besides: list[Trial]) -> list[Trial]:
-    """The trials that a study has recorded, except of the methods that were tried again."""
+    """The recorded trials of a study, except for the methods that were tried again."""
     again = {trial.method for trial in besides}
     try:
         trials = [Trial(**trial) for trial in json.loads(path.read_text(encoding="utf-8"))["trials"]]

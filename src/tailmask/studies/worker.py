@@ -63,7 +63,7 @@ class _Reporter:
 
 
 class _Tasks:
-    """Does tasks. It keeps the data of the last task, since the next one mostly needs the same."""
+    """Does tasks. It keeps the data of the last task, because the next task usually needs the same data."""
 
     def __init__(self) -> None:
         self.loaded: tuple[str, DataOptions] | None = None

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from tailmask._util.cores import num_cores, num_threads
 from tailmask._util.messages import UserError, listing
 from tailmask.data.facts import DataError, DataFacts
 from tailmask.runs import Run, Setting
 from tailmask.studies.planned_runs import PlannedRun
 from tailmask.studies.worker_process import Events, Worker, num_gpus
-from tailmask.training.with_lightning.devices import num_cores
 
 __all__ = ["Failure", "Listener", "Pool", "choose_jobs", "num_missing", "raise_failures"]
 
-# Each worker holds a copy of torch and of the data: more than this must be asked for with --jobs.
+# Each worker holds a copy of torch and of the data: more than this number needs --jobs.
 MOST_JOBS = 8
 SECONDS_TO_STOP = 10.0
 
@@ -68,7 +68,7 @@ class Listener(Protocol):
 
 
 def choose_jobs(asked: int | None, *, num_runs: int) -> int:
-    """The number of runs at a time: as asked for, else one per GPU, else one per core, at most 8."""
+    """The number of runs at a time: the requested one, else one per GPU, else one per core, at most 8."""
     if asked is not None and asked < 1:
         raise UserError(f"--jobs must be 1 or more, got {asked}")
     return min(asked or min(num_gpus() or num_cores(), MOST_JOBS), num_runs)
@@ -83,13 +83,13 @@ class Pool:
     """Worker processes, started with the first task and kept until the `with` block ends.
 
     There are `jobs` of them, but not more than `num_runs`. They share the cores evenly. A run's number of
-    threads depends on `jobs` alone, not on how many runs are left: a resumed study gives the same numbers. An
-    exception or an interrupt stops the workers and leaves runs that can be resumed.
+    threads depends only on `jobs`, not on the number of runs that are left. So a resumed study gives the same
+    numbers. An exception or an interrupt stops the workers; their runs can be resumed.
     """
 
     def __init__(self, jobs: int, *, num_runs: int | None = None) -> None:
         self.num_workers = max(1, jobs if num_runs is None else min(jobs, num_runs))
-        self.threads = max(1, num_cores() // jobs)
+        self.threads = num_threads(num_cores() // jobs)
         self._events: Events = queue.Queue()
         self._workers: list[Worker] = []
         self._logs = Path(tempfile.mkdtemp(prefix="tailmask-"))

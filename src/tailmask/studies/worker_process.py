@@ -22,9 +22,9 @@ Events: TypeAlias = "queue.Queue[tuple[Worker, dict[str, Any] | None]]"
 
 
 class Worker:
-    """A worker process. Its messages go into `events`, and None when it has ended.
+    """A worker process. It puts its messages into `events`, and None at its end.
 
-    `task` is the number of its current task, None if it is idle.
+    `task` is the number of its current task; None if it is idle.
     """
 
     def __init__(self, number: int, events: Events, *, threads: int, log: Path) -> None:
@@ -40,7 +40,7 @@ class Worker:
                 text=True,
                 encoding="utf-8",
                 env=_environment(number, threads),
-                start_new_session=True,  # only the study gets the terminal's Ctrl-C, and passes it on
+                start_new_session=True,  # only the study gets Ctrl-C from the terminal
             )
         threading.Thread(target=self._listen, args=(events,), daemon=True).start()
 

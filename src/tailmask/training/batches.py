@@ -1,4 +1,4 @@
-"""An epoch's batches, made by indexing whole tensors; under DDP each rank gets its rows of every batch."""
+"""The batches of one epoch, from whole tensors; under DDP each rank gets its rows of every batch."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from tailmask._util.cores import num_cores
 from tailmask._util.messages import UserError
 from tailmask._util.seeds import generator
 from tailmask.data.dataset import Split
-from tailmask.training.with_lightning.devices import num_cores
 
 __all__ = ["Batch", "Batches", "Shard", "Workers", "loader"]
 
 
 class Shard(NamedTuple):
-    """One rank's place among all ranks."""
+    """The number of one rank, and the number of all ranks."""
 
     rank: int = 0
     world_size: int = 1
 
     def rows(self, index: Tensor) -> tuple[Tensor, int]:
-        """This rank's rows of a batch, and how many rows at the end are padding.
+        """This rank's rows of a batch, and the number of padding rows at the end.
 
         All ranks get the same number, since each must take every step. If a batch cannot be divided evenly,
         the last ranks repeat one of its rows.
@@ -38,7 +38,7 @@ class Shard(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Inputs (B, …), targets (B, C), and the factor that makes ranks' mean losses average to the batch's."""
+    """Inputs (B, …), targets (B, C), and a factor: with it, the ranks' losses average to the batch's loss."""
 
     inputs: Tensor
     targets: Tensor

@@ -1,7 +1,7 @@
 """Checkpoint files: written whole or not at all, and read without executing anything.
 
 `checkpoint.ckpt` is flushed to the disk and survives a power cut. Lightning runs also write later epochs to
-`checkpoint.recent.ckpt` without waiting for the disk: it survives the end of the process, but no power cut.
+`checkpoint.recent.ckpt` without waiting for the disk. It survives the end of the process, not a power cut.
 """
 
 from __future__ import annotations
@@ -66,10 +66,12 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             if archive.testzip() is not None:  # torch does not check the checksums
                 raise ValueError("a checksum is wrong")
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever torch's unpickler raises on nonsense
-        raise UserError(f"{path} cannot be read, so this run cannot be resumed: remove its folder") from error
+    except Exception as error:  # torch's unpickler may raise anything on nonsense
+        raise UserError(
+            f"{path} cannot be read, so this run cannot be resumed: remove its folder to train again"
+        ) from error
     if not isinstance(checkpoint, dict) or not _is_ours(checkpoint):
-        raise UserError(f"{path} is not a checkpoint of tailmask: remove the folder to train anew")
+        raise UserError(f"{path} is not a checkpoint of tailmask: remove the folder to train again")
     return checkpoint
 
 

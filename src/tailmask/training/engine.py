@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tailmask._util.logger_name import LoggerName, check_logger
 from tailmask._util.messages import require
 from tailmask.data import load
 from tailmask.data.class_statistics import summaries
@@ -19,7 +20,8 @@ from tailmask.runs.history import restore_history
 from tailmask.runs.lock import locked
 from tailmask.runs.reader import Run
 from tailmask.training.checkpoint_file import find_checkpoint, remove_checkpoints
-from tailmask.training.context import disk_errors, memory_errors, process_group, quiet
+from tailmask.training.context_managers import disk_errors, memory_errors, process_group, quiet
+from tailmask.training.loggers import open_logger
 from tailmask.training.progress import Progress
 from tailmask.training.run_parts import Parts, build_parts
 from tailmask.training.session import Session
@@ -37,12 +39,16 @@ class Execution:
     Args:
         devices: Processes that train together on this machine, one on each device.
         threads: CPU threads per process; None keeps torch's choice.
-        tensorboard: Whether to write TensorBoard logs to the run folder, too.
+        logger: Another tool that also gets the settings, epochs and results of the run.
     """
 
     devices: int = 1
     threads: int | None = None
-    tensorboard: bool = False
+    logger: LoggerName | None = None
+
+    def __post_init__(self) -> None:
+        if self.logger is not None:
+            check_logger(self.logger)
 
 
 def train(
@@ -88,7 +94,7 @@ def train(
             _train(config, folder, parts, placement, execution, progress=None, record=record)
         else:
             with locked(folder):
-                if not Run(folder).is_complete:  # another process may just have completed it
+                if not Run(folder).is_complete:  # another process may have completed it meanwhile
                     _train(config, folder, parts, placement, execution, progress=progress, record=record)
     return Run(folder)
 
@@ -138,19 +144,18 @@ def _train(
             progress.note(note)
         if path is not None:
             progress.note(f"resuming after epoch {done} of {config.recipe.schedule.epochs}")
-    session = Session(
-        folder, config, parts, lines=lines, progress=progress, tensorboard=execution.tensorboard
-    )
     try:
-        if is_table_run(config, parts.dataset, world_size=placement.world_size):
-            from tailmask.training.tables.table_run import train_table
+        with open_logger(execution.logger if placement.is_first else None, config, folder) as log:
+            session = Session(folder, config, parts, lines=lines, progress=progress, log=log)
+            if is_table_run(config, parts.dataset, world_size=placement.world_size):
+                from tailmask.training.tables.table_run import train_table
 
-            train_table(session, checkpoint)
-        else:
-            from tailmask.training.with_lightning.lightning_run import train_with_lightning
+                train_table(session, checkpoint)
+            else:
+                from tailmask.training.with_lightning.lightning_run import train_with_lightning
 
-            del checkpoint  # Lightning reads the file itself
-            train_with_lightning(session, placement, path)
+                del checkpoint  # Lightning reads the file itself
+                train_with_lightning(session, placement, path)
     finally:
         if progress is not None:
             progress.end()

@@ -1,4 +1,4 @@
-"""An epoch's loss, and a check for NaN and infinite values that does not wait for the GPU at every step."""
+"""The loss of one epoch, and a check for NaN and infinite values that seldom waits for the GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Fault(NamedTuple):
 
 
 class Watch:
-    """Sum of an epoch's losses, and the first step whose loss or outputs are not finite.
+    """The sum of the losses of one epoch, and the first step whose loss or outputs are not finite.
 
     Reading a number waits until the device has finished its work. On a GPU, steps are therefore checked in
     groups, and a diverged run stops a few steps later. On the CPU, each step is checked at once.

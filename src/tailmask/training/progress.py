@@ -12,7 +12,7 @@ __all__ = ["Progress", "StepReports"]
 
 
 class Progress(Protocol):
-    """A display of a run's progress; all calls come from the first process."""
+    """A display of a run's progress. Only the first process calls it."""
 
     def note(self, text: str) -> None:
         """Show a note, such as the epoch that a run resumes after."""
@@ -21,7 +21,7 @@ class Progress(Protocol):
         """Training begins, with `done` of `total` epochs behind it."""
 
     def step(self, *, epoch: int, share: float, loss: float | None, num_samples: int) -> None:
-        """A share of an epoch (counted from 1) is done; called at most several times per second.
+        """A share of the epoch (counted from 1) is done; called a few times per second at most.
 
         Without a loss, `epoch` counts folds.
         """

@@ -60,7 +60,7 @@ class Parts:
     def validate(
         self, *, shard: Shard | None = None, device: torch.device | str = "cpu"
     ) -> dict[str, float] | None:
-        """Metrics on the validation split; PLM gets its outputs, too, if the method says so."""
+        """Metrics on the validation split; PLM also gets its outputs if the method uses them."""
         split, objective = self.dataset.validation, self.objective
         if split is None:
             return None
@@ -83,10 +83,10 @@ class Parts:
         """The error that stops a run with NaN or infinite values; epochs count from 0."""
         where = f"in epoch {epoch + 1}, step {fault.step} of {num_steps}"
         if fault.what == "inputs":
-            return UserError(f"the inputs hold NaN or infinite values {where}: check the data for them")
+            return UserError(f"the inputs hold NaN or infinite values {where}: remove them from the data")
         what = "loss" if fault.what == "loss" else "network's outputs"
         return UserError(
-            f"the {what} became NaN or infinite {where}, often because the learning rate is too high: "
+            f"the {what} became NaN or infinite {where}, often because of a high learning rate: "
             f"try --set optimizer.lr={self.recipe.optimizer.lr / 10:g} with another --out "
             "(the checkpoint of the last finished epoch is kept)"
         )
@@ -127,8 +127,8 @@ def build_parts(config: RunConfig, dataset: Dataset, *, world_size: int = 1) -> 
         bias = (positives / negatives).log()  # (C,)
     torch.manual_seed(derive(config.seed, "weights"))
     network = build_model(shape=dataset.shape, num_classes=len(dataset.classes), bias=bias, **model, **start)
-    if isinstance(network, PretrainedNetwork):  # rebuilds it without the folder of its weights
-        model["config"] = network.config_json()
+    if isinstance(network, PretrainedNetwork):  # to rebuild it without the folder of its weights
+        model |= {"config": network.config_json(), "pooling": network.pooling}
     _check_batches(network, dataset, batch_size=recipe.schedule.batch_size, world_size=world_size)
     network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's types lack memory_format alone
     return Parts(network, objective, dataset, recipe, config.seed, model)

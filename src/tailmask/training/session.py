@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tailmask.runs.config import RunConfig
 from tailmask.training.progress import Progress
@@ -14,9 +16,9 @@ __all__ = ["Session"]
 
 @dataclass(frozen=True)
 class Session:
-    """The folder, configuration, parts and progress display of a run.
+    """The folder, configuration, parts, progress display and logger of a run.
 
-    `lines` are the history of the finished epochs.
+    `lines` are the history of the finished epochs. `log` takes the record of an epoch.
     """
 
     folder: Path
@@ -24,4 +26,11 @@ class Session:
     parts: Parts
     lines: list[str]
     progress: Progress | None = None
-    tensorboard: bool = False
+    log: Callable[[Mapping[str, Any]], None] | None = None
+
+    def report(self, record: Mapping[str, Any]) -> None:
+        """Show and log a finished epoch."""
+        if self.log is not None:
+            self.log(record)
+        if self.progress is not None:
+            self.progress.record(record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tailmask.data.dataset import Split
+from tailmask.data.dataset import BatchSource, Split
 from tailmask.metrics import average_precision, confusion, exact_match
 from tailmask.metrics.evaluation import Activation, activate
 from tailmask.models.trial_run import evaluation_mode
@@ -20,8 +20,8 @@ def predict(
 ) -> Tensor:
     """Outputs (N, C) of the network in evaluation mode, float32, on the CPU.
 
-    With a shard, each rank computes its own rows, and all ranks get all outputs. The other ranks take over
-    the buffers of the first rank's network, so all outputs come from the same network.
+    With a shard, each rank computes its own rows, and all ranks get all outputs. The other ranks copy the
+    buffers of the first rank's network, so all outputs come from the same network.
 
     >>> predict(nn.Linear(3, 2), Split(torch.eye(3), torch.zeros(3, 2, dtype=torch.int8))).shape
     torch.Size([3, 2])
@@ -30,8 +30,7 @@ def predict(
     if world_size > 1:
         _share_buffers(network)
     rows = torch.arange(rank, len(split), world_size)
-    # Larger batches of images do not fit into the CPU's cache; for table rows the calls are the main cost.
-    batches = Batches(split, rows, batch_size=128 if len(split.shape) == 3 else 1024)
+    batches = Batches(split, rows, batch_size=_batch_size(split))
     # All outputs may not fit on a GPU, but ranks can only gather them on their devices.
     kept = device if world_size > 1 else "cpu"
     with evaluation_mode(network):
@@ -44,6 +43,17 @@ def predict(
     gathered = [torch.empty_like(padded) for _ in range(world_size)]
     torch.distributed.all_gather(gathered, padded)
     return torch.stack(gathered, dim=1).flatten(0, 1)[: len(split)].cpu()
+
+
+def _batch_size(split: Split) -> int:
+    """The number of samples in a batch.
+
+    Larger batches of images do not fit into the CPU's cache, and larger batches of tokens do not fit into
+    memory. For table rows, the calls are the main cost.
+    """
+    if len(split.shape) == 3:
+        return 128
+    return 32 if isinstance(split.inputs, BatchSource) else 1024
 
 
 def _share_buffers(network: nn.Module) -> None:

@@ -90,10 +90,18 @@ def test_equal_numbers_share_a_score_and_few_numbers_have_none() -> None:
     assert fit_table_encoder(pl.DataFrame({"late": [0, 1, 1, 0, 1]})).shape == (1,)
 
 
+def test_many_rows_may_have_the_largest_number() -> None:
+    frame = pl.DataFrame({"paid": [*map(float, range(1000)), *[2000.0] * 50]})  # as in a column cut at 2000
+    scores = by_name(fit_table_encoder(frame), frame)["paid (score)"]
+    assert scores[-1] == pytest.approx(norm.ppf(1 - 25 / 1050), abs=1e-6)
+
+
 def test_columns_that_say_nothing_are_left_out() -> None:
     encoder = fit_table_encoder(table(), text=["note"])
     assert set(encoder.left_out) == {"row_id", "same"}
     assert "row_id" in {column.name for column in fit_table_encoder(table(), keep=["row_id"]).columns}
+    copied = pl.concat([table(), table().head(50)])
+    assert set(fit_table_encoder(copied, text=["note"]).left_out) == {"row_id", "same"}
     alone = fit_table_encoder(table().select("row_id"))
     assert [column.name for column in alone.columns] == ["row_id"]
     names = pl.DataFrame({"name": [f"n{i}" for i in range(50)], "empty": [None] * 50})

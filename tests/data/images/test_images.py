@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from drawn_images import draw
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 from torch.utils.data import DataLoader
 
+from data.drawn_images import draw
 from tailmask._util.messages import UserError
 from tailmask.data import DataOptions, load
 from tailmask.data.dataset import Split

@@ -237,7 +237,7 @@ def test_xml_entities_are_refused(tmp_path: Path, encoding: str) -> None:
 
 def test_broken_xml(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text("<labels><label name='a'>")
-    with pytest.raises(UserError, match="not a whole XML file"):
+    with pytest.raises(UserError, match="not a complete XML file"):
         read_label_names(tmp_path / "a.xml")
     (tmp_path / "a.xml").write_text(XML.format("same", "same"))
     with pytest.raises(UserError, match="names a class twice: same"):

@@ -127,6 +127,7 @@ def test_byte_order_marks_and_windows_lines(tmp_path: Path) -> None:
             'x,l\na,0\n5" pipe,1\nb,0\n',
             r"has quotes that do not match: write .*5\"\" pipe",
         ),
+        ("a.csv", 'x,l\n"1,0\n2,1\n', "has quotes that do not match: write"),
         ("a.csv", "x,l\n1,é\n".encode("latin-1"), "is not written in UTF-8: save it again as UTF-8$"),
         (
             "a.csv",

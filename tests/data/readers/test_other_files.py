@@ -48,8 +48,14 @@ def write(frame: pl.DataFrame, kind: str, folder: Path) -> Path:
         frame.write_csv(path, separator="\t")
     elif kind == "packed.csv.gz":
         path.write_bytes(gzip.compress(frame.write_csv().encode()))
+    elif kind == "tab_and_commas.tsv":
+        frame.write_csv(path, separator="\t", decimal_comma=True)
     elif kind == "records.json":
         path.write_text(json.dumps(frame.to_dicts(), indent=1))
+    elif kind == "packed.json.gz":
+        path.write_bytes(gzip.compress(json.dumps(frame.to_dicts()).encode()))
+    elif kind == "packed.jsonl.gz":
+        path.write_bytes(gzip.compress(frame.write_ndjson().encode()))
     elif kind == "sheet.xlsx":
         write_sheet(frame, path)
     return path
@@ -91,7 +97,10 @@ def write_sheet(frame: pl.DataFrame, path: Path) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["semicolon.csv", "marks.csv", "tab.csv", "packed.csv.gz", "records.json", "sheet.xlsx"],
+    [
+        *("semicolon.csv", "marks.csv", "tab.csv", "tab_and_commas.tsv", "packed.csv.gz"),
+        *("records.json", "packed.json.gz", "packed.jsonl.gz", "sheet.xlsx"),
+    ],
 )
 def test_a_table_is_the_same_in_every_file(tmp_path: Path, kind: str) -> None:
     frame = table()
@@ -119,10 +128,25 @@ def test_texts_with_semicolons_stay_in_their_cells(tmp_path: Path) -> None:
     assert read_frame(tmp_path / "d.csv")["code"][0] == "0,0"  # not all are numbers: it stays what it is
 
 
+def test_commas_of_thousands_are_no_decimal_commas(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("paid\tshare\n1,500\t0,125\n12,000\t1,500\n")
+    frame = read_frame(tmp_path / "a.tsv")
+    assert frame.to_dict(as_series=False) == {"paid": ["1,500", "12,000"], "share": ["0.125", "1.500"]}
+    with pytest.raises(UserError, match=r"'1,500' in row 1 .* write 1\.5 for 1,5"):
+        read_frame(tmp_path / "a.tsv", types={"paid": pl.Float64})
+
+
 def test_files_that_cannot_be_read_say_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_text("x,tag\n1,0\n")
     with pytest.raises(UserError, match="cannot be read as a table"):
         load(tmp_path / "a.csv.gz", DataOptions(labels="tag"))
+    for name, content in (("a.json.gz", b"[1, 2"), ("a.jsonl.gz", gzip.compress(b'{"x": 1}')[:-9])):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UserError, match="cannot be read as a table"):
+            load(tmp_path / name, DataOptions(labels="tag"))
+    (tmp_path / "a.csv.zip").write_bytes(b"PK")
+    with pytest.raises(UserError, match="unpack it"):
+        load(tmp_path / "a.csv.zip", DataOptions(labels="tag"))
     (tmp_path / "a.xls").write_bytes(b"\0")
     with pytest.raises(UserError, match=r"save it as \.xlsx or \.csv"):
         load(tmp_path / "a.xls", DataOptions(labels="tag"))

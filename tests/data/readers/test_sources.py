@@ -88,7 +88,7 @@ def test_the_labels_that_an_xml_file_names_are_part_of_the_data(tmp_path: Path) 
 
 
 def paint(folder: Path, *, first: int = 0) -> Path:
-    """A list, and images of one size on disk each, whatever their colour."""
+    """A list, and images of one size on disk, in any colour."""
     folder.mkdir()
     for number in range(ROWS):
         Image.new("RGB", (8, 8), (first + number, 0, 0)).save(folder / f"{number}.bmp")

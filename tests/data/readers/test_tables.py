@@ -279,7 +279,7 @@ def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
         ("1,0,0\n1,0,1\n", {"labels": "2"}, "twice: 0; .* if that line holds no names, add --no-header"),
         ("tag_a\n1\n", {"labels": "tag_a"}, "has no column to learn from"),
         ("x,tag_a\n", {"labels": "tag_a"}, "has no rows"),
-        ("", {"labels": "tag_a"}, "cannot be read as a table"),
+        ("", {"labels": "tag_a"}, "is empty: write"),
         ("x,tag_a\n1,0\n1,0,9\n", {"labels": "tag_a"}, "has 3 cells in line 3, but 2 in its first line"),
         ("x,tag_a\ninf,0\n1,1\n2,0\n3,1\n4,0\n" * 1, {"labels": "tag_a"}, "infinite numbers"),
         ("x,tags\n1,a;b\n2,b;c\n", {"label_column": "tags"}, "have ';': .* --separator ';'"),

@@ -14,7 +14,7 @@ from tailmask.learners.matrix.linear import LinearModel, fit_linear
 
 
 def oracle(matrix, labels, strength=1.0, weights=None):
-    model = LogisticRegression(C=strength, tol=1e-8, max_iter=5000)
+    model = LogisticRegression(C=strength, tol=1e-10, max_iter=5000)
     return model.fit(matrix.astype(np.float64), labels, weights).decision_function(matrix)
 
 
@@ -73,7 +73,7 @@ def test_noise_is_fitted_with_a_smaller_c_than_a_clear_rule():
     matrix = generator.normal(size=(200, 20)).astype(np.float32)
     noise = generator.integers(0, 2, (200, 3)).astype(np.int8)
     rule = (matrix[:, :3] > 0).astype(np.int8)
-    assert fit_linear(matrix, noise, seed=0).C == 0.01
+    assert fit_linear(matrix, noise, seed=0).C <= 0.01
     assert fit_linear(matrix, rule, seed=0).C >= 10
 
 
@@ -132,3 +132,17 @@ def test_mistakes_are_refused_in_a_sentence(problem):
         fit_linear(matrix, targets, seed=0, start=LinearModel(np.zeros((2, 4)), np.zeros(4), 1.0))
     with pytest.raises(ValueError, match="finite"):
         fit_linear(matrix * np.float32(np.nan), targets, seed=0)
+
+
+def test_rare_labels_are_fitted_to_the_end():
+    """With one tolerance for all labels, a label of one row in 500 would stay at its prevalence."""
+    rng = np.random.default_rng(0)
+    matrix = scipy.sparse.random_array((20_000, 40), density=0.05, dtype=np.float32, rng=rng).tocsr()
+    matrix.data[:] = 1
+    shows = matrix[:, [0]].toarray().ravel() > 0
+    targets = (shows & (rng.random(len(shows)) < 0.04))[:, None].astype(np.int8)
+    assert 20 < targets.sum() < 60
+    found = fit_linear(matrix, targets, C=1.0, seed=0).logits(matrix).numpy().ravel()
+    expected = oracle(matrix, targets.ravel())
+    assert np.ptp(expected) > 3
+    np.testing.assert_allclose(found, expected, atol=0.05)

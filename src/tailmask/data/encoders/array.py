@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmask._util.messages import UserError
-from tailmask.data.copies import row_keys
+from tailmask.data.copied_rows import row_keys
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.scales import column_scales
 from tailmask.data.giveaway_features import Features, give_away_notes, sampled

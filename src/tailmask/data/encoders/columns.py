@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = [
     "CONSTANT",
@@ -11,6 +15,7 @@ __all__ = [
     "NO_VALUE_TWICE",
     "Form",
     "is_frequent",
+    "is_identifier",
     "least_count",
 ]
 
@@ -20,8 +25,16 @@ Form = Literal["scaled", "raw"]
 # Reasons for leaving a column out.
 CONSTANT = "it has the same value in all training rows"
 EMPTY_IN_TRAINING = "all of its cells are empty in the training rows"
-IDENTIFIER = "it looks like an ID, with a different value in every row (to use it, name it in --features)"
+IDENTIFIER = "it looks like an ID: almost all values differ (to use it, name it in --features)"
 NO_VALUE_TWICE = "none of its values occurs twice"
+
+# In fewer rows than this, all numbers of a column may differ by chance.
+LEAST_ROWS = 10
+
+# Copies of rows repeat IDs.
+DIFFERENT = 0.95
+
+_IDENTIFIER = re.compile(r"(^|[\W_])(?i:id|key|index|number|nr|no|row|uuid)\W*$|[a-z]I[dD]$|^$")
 
 
 def least_count(rows: int) -> int:
@@ -40,3 +53,13 @@ def is_frequent(count: int, rows: int) -> bool:
     (True, False)
     """
     return count >= max(least_count(rows), rows / 200) and rows - count >= least_count(rows)
+
+
+def is_identifier(series: pl.Series) -> bool:
+    """True if a column of whole numbers is named like an ID, and almost all numbers differ."""
+    if not series.dtype.is_numeric() or _IDENTIFIER.search(series.name) is None:
+        return False
+    known = series.drop_nulls()
+    if len(known) < LEAST_ROWS or known.n_unique() < DIFFERENT * len(known):
+        return False
+    return series.dtype.is_integer() or bool((known.cast(float) % 1 == 0).all())

@@ -21,6 +21,7 @@ _KINDS = {
     "images": "tailmask.data.encoders.image:ImageEncoder",
     "table": "tailmask.data.encoders.standard_table:StandardTableEncoder",
     "table-2": "tailmask.data.encoders.table:TableEncoder",
+    "tokens": "tailmask.data.encoders.token_encoder:TokenEncoder",
 }
 
 

@@ -88,7 +88,7 @@ def fit_scale(numbers: NDArray[np.float64]) -> Scale:
     ranks = (np.cumsum(counts) - counts / 2) / len(numbers)
     if len(values) > MAX_KNOTS:
         inner = np.searchsorted(ranks, np.linspace(0, 1, MAX_KNOTS)[1:-1])
-        kept = np.unique([0, *inner, len(values) - 1])
+        kept = np.unique([0, *inner.clip(max=len(values) - 1), len(values) - 1])
         values, ranks = values[kept], ranks[kept]
     levels = require("scipy.special", extra="cli").ndtri(ranks)
     return Scale(low, high, center, spread, tuple(values.tolist()), tuple(levels.tolist()))

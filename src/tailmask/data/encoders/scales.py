@@ -14,7 +14,7 @@ _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 def column_scales(deviation: ArrayLike, low: ArrayLike, high: ArrayLike) -> NDArray[np.float64]:
     """The deviation of columns with numbers from `low` to `high`; for a constant one its size, 1 or more.
 
-    The deviation alone does not show that a column is constant: if all values are 0.1 it is about 1e-17,
+    The deviation does not show that a column is constant: if all values are 0.1, it is about 1e-17,
     because the mean is rounded. Divided by it, a different number in new rows would become huge.
 
     >>> column_scales([1e-17, 0.05], [0.1, 0.1], [0.1, 0.2]).tolist()

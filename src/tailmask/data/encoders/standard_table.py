@@ -1,6 +1,6 @@
 """Tables in the encoding `standard-1`: numbers standardised, categories one-hot, texts as hashed counts.
 
-Published results were made with it. Models that were saved before `table-2` existed have it, too.
+Published results were made with it. Models that were saved before `table-2` existed also have it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from tailmask._util.messages import UserError, require
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.scales import column_scales
-from tailmask.data.readers.table.frames import TABLES, frame_pieces, is_table
+from tailmask.data.readers.table.frames import frame_pieces
 
 if TYPE_CHECKING:
     import polars as pl
@@ -144,8 +144,6 @@ class StandardTableEncoder(Encoder):
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
         """Inputs (B, F) of a table with the columns of the training file; others are ignored."""
         polars = require("polars", extra="tables")
-        if not is_table(path):
-            raise UserError(f"{path} must be a table ({', '.join(TABLES)}), as the model was trained on one")
         types = {"number": polars.Float64, "boolean": polars.Boolean, "category": polars.String}
         wanted = {column.name: types[column.kind] for column in self.columns}
         wanted |= dict.fromkeys(self.text, polars.String)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -16,25 +15,21 @@ from torch import Tensor
 
 from tailmask._util.messages import UserError, require
 from tailmask.data.encoders.categories import CategoryColumn, fit_category
-from tailmask.data.encoders.columns import EMPTY_IN_TRAINING, IDENTIFIER, Form
+from tailmask.data.encoders.columns import EMPTY_IN_TRAINING, IDENTIFIER, Form, is_identifier
 from tailmask.data.encoders.dates import DateColumn, fit_date
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.numbers import NumberColumn, Scale, fit_number
-from tailmask.data.encoders.text import Analyzer, HashedTextColumn, TextColumn, fit_text
-from tailmask.data.readers.table.frames import TABLES, frame_pieces, is_table
+from tailmask.data.encoders.text import MOST_TERMS, Analyzer, HashedTextColumn, TextColumn, fit_text
+from tailmask.data.readers.table.frames import frame_pieces
 
 if TYPE_CHECKING:
     import polars as pl
     from scipy.sparse import csr_array
 
-__all__ = ["TableColumn", "TableEncoder", "fit_table_encoder"]
+__all__ = ["TableColumn", "TableEncoder", "column_from_json", "fit_table_encoder"]
 
 TableColumn: TypeAlias = NumberColumn | DateColumn | CategoryColumn | TextColumn | HashedTextColumn
 
-# In fewer rows than this, all numbers of a column may differ by chance.
-LEAST_ROWS = 10
-
-_IDENTIFIER = re.compile(r"(^|[\W_])(?i:id|key|index|number|nr|no|row|uuid)\W*$|[a-z]I[dD]$|^$")
 _ORDER = ("number", "boolean", "date", "category", "text")
 _TEXTS = ("String", "Categorical", "Enum", "Null", "Date", "Datetime", "Time")
 
@@ -97,7 +92,7 @@ class TableEncoder(Encoder):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableEncoder:
         """The encoder that `to_json` wrote; `Encoder.from_json` calls this for the kind `table-2`."""
-        columns = tuple(_column_from_json(column) for column in value["columns"])
+        columns = tuple(column_from_json(column) for column in value["columns"])
         left_out = {str(name): str(reason) for name, reason in value["left_out"].items()}
         return cls(value["form"], columns, left_out, bool(value["header"]))
 
@@ -126,8 +121,6 @@ class TableEncoder(Encoder):
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
         """Inputs (B, F) of a table with the columns of the training file; others are ignored."""
         polars = require("polars", extra="tables")
-        if not is_table(path):
-            raise UserError(f"{path} must be a table ({', '.join(TABLES)}), as the model was trained on one")
         types = {"number": polars.Float64, "boolean": polars.Boolean}
         wanted = {column.name: types.get(column.kind, polars.String) for column in self.columns}
         pieces = frame_pieces(path, batch_size, columns=list(wanted), types=wanted, header=self.header)
@@ -142,7 +135,7 @@ def fit_table_encoder(
     form: Form = "scaled",
     text: Sequence[str] = (),
     text_analyzer: Analyzer = "word",
-    text_terms: int = 20_000,
+    text_terms: int = MOST_TERMS,
     text_buckets: int | None = None,
     keep: Collection[str] = (),
     header: bool = True,
@@ -168,7 +161,7 @@ def fit_table_encoder(
                 if text_buckets is None
                 else HashedTextColumn(series.name, text_buckets)
             )
-        elif series.name not in keep and _is_identifier(series):
+        elif series.name not in keep and is_identifier(series):
             fitted[series.name] = IDENTIFIER
         else:
             fitted[series.name] = _fit(series, form)
@@ -203,23 +196,14 @@ def _as_csr(dense: NDArray[np.float32]) -> csr_array:
     return require("scipy.sparse", extra="cli").csr_array(places, shape=dense.shape)
 
 
-def _is_identifier(series: pl.Series) -> bool:
-    """True if a column of whole numbers is named like an ID, and no two rows have the same number."""
-    if not series.dtype.is_numeric() or _IDENTIFIER.search(series.name) is None:
-        return False
-    known = series.drop_nulls()
-    if len(known) < LEAST_ROWS or known.n_unique() != len(known):
-        return False
-    return series.dtype.is_integer() or bool((known.cast(float) % 1 == 0).all())
-
-
 def _scale_from_json(value: Mapping[str, Any]) -> Scale:
     ends = {name: float(value[name]) for name in ("low", "high", "center", "spread")}
     knots, levels = (tuple(float(each) for each in value[name]) for name in ("knots", "levels"))
     return Scale(**ends, knots=knots, levels=levels)
 
 
-def _column_from_json(value: Mapping[str, Any]) -> TableColumn:
+def column_from_json(value: Mapping[str, Any]) -> TableColumn:
+    """The encoding of a column from its fields and its `kind`."""
     name = str(value["name"])
     match value["kind"]:
         case "number" | "boolean" as kind:

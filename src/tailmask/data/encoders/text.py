@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
     from scipy.sparse import csr_array
 
-__all__ = ["Analyzer", "HashedTextColumn", "TextColumn", "fit_text"]
+__all__ = ["MOST_TERMS", "Analyzer", "HashedTextColumn", "TextColumn", "fit_text"]
 
 Analyzer = Literal["word", "char"]
 
@@ -24,6 +24,9 @@ NO_TERMS = "none of its terms occurs in two rows"
 
 # Trees look at each term by itself, so they get only this many, the most frequent ones.
 RAW_TERMS = 1000
+
+# By default, a network gets this many: its first layer has a row of weights for each.
+MOST_TERMS = 20_000
 
 MOST_BUCKETS = 2**28
 

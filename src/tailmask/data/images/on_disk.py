@@ -100,7 +100,9 @@ def opened(path: Path) -> Iterator[Any]:
         raise
     except (*_NOT_DECODED, pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise UserError(f"{path} cannot be decoded as an image ({reason})") from error
+        raise UserError(
+            f"{path} cannot be decoded as an image ({reason}): replace it or leave it out"
+        ) from error
 
 
 def decode(

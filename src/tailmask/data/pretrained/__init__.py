@@ -1,4 +1,4 @@
-"""Samples as the inputs of a pretrained model: frozen features, raw rows of them, images for fine-tuning.
+"""Samples for pretrained models: frozen features, and images or tokens for fine-tuning.
 
 The models themselves are in `backbones`.
 """

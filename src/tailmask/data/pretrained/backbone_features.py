@@ -26,6 +26,7 @@ from tailmask.data.images.in_memory import Images
 from tailmask.data.images.on_disk import ImageFiles, read_upright
 from tailmask.data.options import DataOptions
 from tailmask.data.pretrained.backbone_format import BackboneFormat, TextEncoder, Texts, to_pillow
+from tailmask.data.pretrained.changed_inputs import with_inputs
 from tailmask.data.readers.raw_parts import MOST_LABELS, dense_targets
 from tailmask.data.rows import RawData, Rows
 
@@ -34,7 +35,7 @@ __all__ = ["choose", "samples_of", "with_features"]
 
 @dataclass(frozen=True)
 class TextSamples:
-    """Texts, known by their characters."""
+    """Texts, identified by their characters."""
 
     values: Sequence[str]
     kind: Kind = "texts"
@@ -53,7 +54,7 @@ class TextSamples:
 
 @dataclass(frozen=True)
 class FileSamples:
-    """Image files, known by their bytes."""
+    """Image files, identified by their bytes."""
 
     folder: Path
     names: NDArray[np.bytes_]
@@ -80,7 +81,7 @@ class FileSamples:
 
 @dataclass(frozen=True)
 class PixelSamples:
-    """Images in memory, known by their pixels."""
+    """Images in memory, identified by their pixels."""
 
     pixels: Tensor  # (N, channels, height, width) uint8
     kind: Kind = "images"
@@ -101,7 +102,7 @@ class PixelSamples:
 
 
 def samples_of(inputs: Inputs, name: str) -> Samples:
-    """What a backbone takes of the inputs of a data set, which must be texts or images."""
+    """The samples for a backbone, from the inputs of a data set; they must be texts or images."""
     match inputs:
         case Texts():
             return TextSamples(inputs.values)
@@ -122,7 +123,7 @@ def choose(options: DataOptions, kind: Kind) -> BackboneChoice:
 
 
 def with_features(dataset: Dataset, options: DataOptions) -> Dataset:
-    """The data set with the features of the chosen backbone as its inputs, standardised by training's.
+    """The data set with features of the chosen backbone as inputs, standardised by the training rows.
 
     Features are computed once and kept; see `tailmask.backbones.feature_cache`.
     """
@@ -134,19 +135,15 @@ def with_features(dataset: Dataset, options: DataOptions) -> Dataset:
     assert isinstance(dataset.encoder, TextEncoder | ImageEncoder)
     row_format = BackboneFormat(choice, backbone.digest, dataset.encoder, scale.num_features)
     encoder = BackboneEncoder(row_format, scale)
-    splits = {
-        name: dataclasses.replace(split, inputs=encoder.scaled(features[name]))
-        for name, split in dataset.splits.items()
-    }
     note = f"inputs are {scale.num_features} features of {choice.short_name}, which is not trained"
-    return dataclasses.replace(
+    if choice.kind == "texts":
+        note += "; linear also learns from the words"
+    return with_inputs(
         dataset,
-        train=splits["train"],
-        validation=splits.get("validation"),
-        test=splits["test"],
-        encoder=encoder,
-        source={**dataset.source, "backbone": {"name": choice.short_name, "digest": backbone.digest}},
-        notes=(note, *dataset.notes),
+        {name: encoder.scaled(values) for name, values in features.items()},
+        encoder,
+        backbone={"name": choice.short_name, "digest": backbone.digest},
+        note=note,
         raw=_raw(dataset, features, row_format),
     )
 
@@ -154,16 +151,18 @@ def with_features(dataset: Dataset, options: DataOptions) -> Dataset:
 def _raw(
     dataset: Dataset, features: Mapping[str, NDArray[np.float32]], row_format: BackboneFormat
 ) -> RawData | None:
-    """The features as raw rows for learners, with the groups and times of a user's file."""
+    """The features as raw rows for learners, with their texts, and the groups and times of a user's file."""
     if sum(len(split) for split in dataset.splits.values()) * len(dataset.classes) > MOST_LABELS:
         return None
-    names = [name for name in ("train", "validation") if name in features]
-    joined = np.concatenate([features[name] for name in names])
-    if dataset.raw is not None:
-        development = dataclasses.replace(dataset.raw.development, features=joined, format=row_format)
-        test = dataclasses.replace(dataset.raw.test, features=features["test"], format=row_format)
-    else:
-        targets = {name: dense_targets(split.targets) for name, split in dataset.splits.items()}
-        development = Rows(joined, np.concatenate([targets[name] for name in names]), format=row_format)
-        test = Rows(features["test"], targets["test"], format=row_format)
-    return RawData(development, test, num_train=len(features["train"]))
+
+    def rows(known: Rows | None, *names: str) -> Rows:
+        splits, joined = [dataset.splits[n] for n in names], np.concatenate([features[n] for n in names])
+        if known is None:
+            known = Rows(joined, np.concatenate([dense_targets(split.targets) for split in splits]))
+        texts = [text for split in splits if isinstance(split.inputs, Texts) for text in split.inputs.values]
+        own = np.array(texts, dtype=object) if texts else None
+        return dataclasses.replace(known, features=joined, texts=own, format=row_format)
+
+    names, raw = [name for name in ("train", "validation") if name in features], dataset.raw
+    development, test = (raw.development, raw.test) if raw is not None else (None, None)
+    return RawData(rows(development, *names), rows(test, "test"), num_train=len(features["train"]))

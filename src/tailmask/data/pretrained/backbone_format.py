@@ -1,9 +1,9 @@
-"""Texts and images that a pretrained model turns into features: how new ones are read."""
+"""Readers of new texts and images for models that were trained on a pretrained model's features."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,21 +18,23 @@ from tailmask.backbones.backbone import Backbone, BackboneChoice, is_backbone, o
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.image import ImageEncoder
 from tailmask.data.images.on_disk import read_upright
-from tailmask.data.readers.table.frames import TABLES, frame_pieces, is_table
+from tailmask.data.readers.table.frames import frame_pieces
 from tailmask.data.rows import Rows
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from tailmask.data.encoders.text import Analyzer
+
 __all__ = ["BackboneFormat", "TextEncoder", "Texts", "joined_texts", "to_pillow"]
 
-# Images that are in memory at full size at once.
+# The most images in memory at full size.
 DECODED = 32
 
 
 @dataclass(frozen=True)
 class Texts:
-    """One text per sample, as a data set has them before a pretrained model turns them into numbers."""
+    """One text per sample, before a pretrained model turns the texts into numbers."""
 
     values: tuple[str, ...]
 
@@ -43,37 +45,39 @@ class Texts:
         return len(self.values)
 
     def batch(self, index: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """There are no numbers yet."""
-        raise TypeError("texts are no inputs for a network before a backbone has turned them into features")
+        """Raise a TypeError: texts have no numbers yet."""
+        raise TypeError("texts are not inputs for a network: a backbone must turn them into features first")
 
 
 @dataclass(frozen=True)
 class TextEncoder(Encoder):
-    """Which columns of a table hold the texts."""
+    """The text columns of a table, and the options for the words that `linear` learns from."""
 
     columns: tuple[str, ...]
     header: bool = True
+    analyzer: Analyzer = "word"
+    terms: int | None = None  # the largest number of terms; None leaves it to the learner
 
     kind = "texts"
     shape = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The names of the columns."""
-        return {"kind": self.kind, "columns": list(self.columns), "header": self.header}
+        """The names of the columns, and the options about words."""
+        return {"kind": self.kind, **asdict(self), "columns": list(self.columns)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TextEncoder:
-        """Read what `to_json` wrote."""
-        return cls(tuple(str(name) for name in value["columns"]), bool(value["header"]))
+        """The encoder that `to_json` described."""
+        columns = tuple(str(name) for name in value["columns"])
+        terms = None if value["terms"] is None else int(value["terms"])
+        return cls(columns, bool(value["header"]), value["analyzer"], terms)
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
-        """There are no numbers: a `BackboneEncoder` makes them."""
+        """Raise a TypeError: only a `BackboneEncoder` turns texts into numbers."""
         raise TypeError("texts need a backbone to become inputs")
 
     def texts(self, path: Path, batch_size: int) -> Iterator[list[str]]:
         """The texts of a table, `batch_size` at a time."""
-        if not is_table(path):
-            raise UserError(f"{path} must be a table ({', '.join(TABLES)}), as the model was trained on one")
         types = dict.fromkeys(self.columns, require("polars", extra="tables").String)
         for frame in frame_pieces(path, batch_size, columns=self.columns, types=types, header=self.header):
             yield joined_texts(frame, self.columns)
@@ -81,10 +85,10 @@ class TextEncoder(Encoder):
 
 @dataclass(frozen=True)
 class BackboneFormat:
-    """Rows that are features of a frozen model: which one, and where the texts or images are.
+    """The format of rows that are features of a frozen model: the model, and the format of texts or images.
 
-    `digest` is the backbone's, which must still be the same when new samples come. Code of the user's own is
-    run only if the user names it again; see `allowed`.
+    `digest` is the backbone's; new samples need a backbone with the same digest. The user's own code is run
+    only if the user names it again; see `allowed`.
     """
 
     choice: BackboneChoice
@@ -99,16 +103,16 @@ class BackboneFormat:
 
     @property
     def reads_images(self) -> bool:
-        """Whether samples are images."""
+        """True if samples are images."""
         return self.choice.kind == "images"
 
     @property
     def header(self) -> bool:
-        """Whether a table has a line with names."""
+        """True if tables have a header line."""
         return not isinstance(self.source, TextEncoder) or self.source.header
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, from which `format_from_json` makes the format again."""
+        """Plain JSON, which `format_from_json` reads."""
         return {
             "kind": "backbone",
             "choice": self.choice.to_json(),
@@ -119,65 +123,71 @@ class BackboneFormat:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> BackboneFormat:
-        """What `to_json` described; code of the user's own is not yet allowed to run."""
+        """The format that `to_json` wrote; the user's own code is not allowed to run yet."""
         choice = BackboneChoice.from_json(value["choice"])
         build = ImageEncoder.from_json if choice.kind == "images" else TextEncoder.from_json
         source = build(value["source"])
         return cls(choice, str(value["digest"]), source, value["num_features"], not choice.is_code)
 
     def allowed(self, name: str | None) -> BackboneFormat:
-        """The format with its model where `name` says that it is, or with the user's word for its code."""
+        """The format with its model in the folder `name`, or permission to run the user's code `name`."""
         if name is None:
             return self
         if is_backbone(name) == self.choice.is_code:
-            raise UserError(f"this model was trained on features of {self.choice.name}, not of {name}")
+            raise UserError(
+                f"this model was trained on features of {self.choice.name}, got {name}: leave it out"
+            )
         if self.choice.is_code:
             return replace(self, is_allowed=self.is_allowed or name == self.choice.name)
         return replace(self, choice=self.choice.named(name))
 
     @cached_property
     def backbone(self) -> Backbone:
-        """The model, which must be the one of training."""
+        """The pretrained model; raises a `UserError` if it is not the one of training."""
         if not self.is_allowed:
             raise UserError(
-                "this model was trained on features of a function of your own: say that its code may be run "
-                f"with --encoder {self.choice.name}"
+                "this model was trained on features of a function of your own: allow its code to run with "
+                f"--encoder {self.choice.name}"
             )
         backbone = open_backbone(self.choice)
         if backbone.digest != self.digest:
             raise UserError(
-                f"{self.choice.name} is not what the model was trained with: its weights, preprocessing or "
-                "code have changed"
-                + ("" if self.choice.is_code else " (name the same model's folder with --model hf:FOLDER)")
+                f"{self.choice.name} has changed since training: it has other weights, preprocessing or code"
+                + ("" if self.choice.is_code else "; name the same model's folder with --model hf:FOLDER")
             )
         return backbone
 
     def pieces(self, path: Path, batch_size: int, *, images: Path | None = None) -> Iterator[Rows]:
         """The unlabelled rows of a file, `batch_size` at a time: a table of texts, or images.
 
-        Images are those of an .npz file, one image, a folder, or a list; what a list names is relative to the
-        folder `images`, by default its own.
+        Images come from an .npz file, one image, a folder, or a list of files. Paths in a list are relative
+        to the folder `images`, by default the list's own folder.
         """
-        for features in self._features(path, batch_size, images):
-            yield Rows(features, format=self)
+        if isinstance(self.source, TextEncoder):
+            yield from map(self.rows, self.source.texts(path, batch_size))
+        else:
+            for features in self._of_files(self.source, path, batch_size, images):
+                yield Rows(features, format=self)
 
     def rows(self, samples: Sequence[Any] | NDArray[Any]) -> Rows:
         """The unlabelled rows of a list of texts or Pillow images, or of an array (N, D) of features."""
-        if not isinstance(samples, np.ndarray):
-            samples = self.backbone.features(samples)
-        if samples.ndim != 2 or samples.shape[1] != self.num_features:
+        if isinstance(samples, np.ndarray):
+            features, texts = samples, None
+        else:
+            features = self.backbone.features(samples)
+            texts = None if self.reads_images else np.array(samples, dtype=object)
+        if features.ndim != 2 or features.shape[1] != self.num_features:
             raise UserError(
                 f"features must have the shape (N, {self.num_features}), as in training, got "
-                f"{tuple(samples.shape)}"
+                f"{tuple(features.shape)}"
             )
-        return Rows(samples, format=self)
+        return Rows(features, texts=texts, format=self)
 
-    def _features(self, path: Path, batch_size: int, images: Path | None) -> Iterator[NDArray[np.float32]]:
-        if isinstance(self.source, TextEncoder):
-            for texts in self.source.texts(path, batch_size):
-                yield self.backbone.features(texts)
-        elif path.suffix.lower() == ".npz":
-            for pixels in self.source.pixels(path, batch_size):
+    def _of_files(
+        self, source: ImageEncoder, path: Path, batch_size: int, images: Path | None
+    ) -> Iterator[NDArray[np.float32]]:
+        if path.suffix.lower() == ".npz":
+            for pixels in source.pixels(path, batch_size):
                 yield self._of_images(map(to_pillow, torch.split(pixels, DECODED)))
         else:
             from tailmask.data.readers.image_list import listed_images
@@ -193,7 +203,7 @@ class BackboneFormat:
 
 
 def joined_texts(frame: pl.DataFrame, columns: Sequence[str]) -> list[str]:
-    """One text per row: its columns in lines of their own, empty cells left out."""
+    """One text per row: one line per column, without empty cells."""
     polars = require("polars", extra="tables")
     cells = [polars.col(name).cast(polars.String) for name in columns]
     joined = frame.select(text=polars.concat_str(cells, separator="\n", ignore_nulls=True))

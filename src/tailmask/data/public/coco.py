@@ -87,9 +87,11 @@ def read_instances(path: Path) -> tuple[list[str], Labels]:
         classes = [str(category["name"]) for category in categories]
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"[:120]
-        if isinstance(error, AssertionError):  # pycocotools raises it if the file holds no JSON object
-            reason = "it holds no JSON object; a list of records is read as a table"
-        raise UserError(f"{path} is not a whole file in COCO's format ({reason})") from error
+        if isinstance(error, AssertionError):  # pycocotools raises it
+            reason = "it holds no JSON object"
+        raise UserError(
+            f"{path} is not a whole file in COCO's format ({reason}): for a table, write a list of records"
+        ) from error
     pairs = np.array(objects, dtype=np.int64).reshape(-1, 2)
     targets = labels_from_pairs(pairs[:, 0], pairs[:, 1], (len(names), len(classes)))
     return names, Labels(check_classes(classes, path), targets)

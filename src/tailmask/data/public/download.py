@@ -164,9 +164,9 @@ def _fetch(remote: Remote, root: Path) -> None:
     archive = Path(fetched)
     if remote.unpack_to is None:
         archive.chmod(0o644)  # pooch leaves it readable by its owner only
-        target = root / remote.files[0]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        archive.replace(target)
+        place = root / remote.files[0]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        archive.replace(place)
     else:
         unpack(archive, root / remote.unpack_to)
         archive.unlink(missing_ok=True)
@@ -180,21 +180,21 @@ def unpack(archive: Path, folder: Path) -> None:
             parts = PurePosixPath(name).parts
             if PurePosixPath(name).is_absolute() or ".." in parts or "\\" in name:
                 raise UserError(f"{archive} has a member outside of its folder: {name!r}")
-            target = Path(scratch, *parts)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("wb") as file:
+            place = Path(scratch, *parts)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("wb") as file:
                 shutil.copyfileobj(content, file)
         for top in sorted(Path(scratch).iterdir()):
             _install(top, folder / top.name)
 
 
-def _install(source: Path, target: Path) -> None:
+def _install(source: Path, place: Path) -> None:
     """Move a file or folder to its place. Existing files are replaced one by one."""
-    if source.is_dir() and target.exists():
+    if source.is_dir() and place.exists():
         for inner in sorted(source.iterdir()):
-            _install(inner, target / inner.name)
+            _install(inner, place / inner.name)
     else:
-        source.replace(target)
+        source.replace(place)
 
 
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:

@@ -1,1 +1,1 @@
-"""Readers: files become rows and labels. How rows become numbers is up to the encoders."""
+"""Readers: they turn files into rows and labels. Encoders turn rows into numbers."""

@@ -1,7 +1,7 @@
 """ARFF files, dense and sparse, read line by line and in linear time.
 
-The tests compare it with liac-arff, the usual reader, on well-formed files. liac-arff needs exponential time
-on malformed ones: a quarter of an hour for a list of 30 values, if one has a space in it and no quotes.
+The tests compare it with liac-arff, the usual reader, on well-formed files. On malformed files, liac-arff
+needs exponential time: a quarter of an hour for a list of 30 values, if one has a space and no quotes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Attribute:
 
     @property
     def is_number(self) -> bool:
-        """True if it holds numbers; a nominal attribute with the values 0 and 1 does."""
+        """True if it holds numbers; a nominal attribute with the values 0 and 1 counts as numbers."""
         return self.values is None or set(self.values) <= {"0", "1"}
 
     @property
@@ -110,7 +110,7 @@ class Arff:
                 return number
             else:
                 raise self.error(number, f"expected @attribute or @data, got {line[:40]!r}")
-        raise UserError(f"{self.path} is not a whole ARFF file: it has no @data")
+        raise UserError(f"{self.path} is not a complete ARFF file: it has no @data")
 
     def _attribute(self, text: str, line: int) -> Attribute:
         match = _NAME_AND_TYPE.match(text)

@@ -33,7 +33,7 @@ def read_idx(path: Path, *, num_dimensions: int) -> NDArray[np.uint8]:
         with path.open("rb") as file:
             return _read(file, path, num_dimensions, available=size)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path} is cut off or corrupt ({error}): fetch it again") from error
+        raise UserError(f"{path} is cut off or corrupt ({error}): download it again") from error
 
 
 def _read(
@@ -44,13 +44,15 @@ def _read(
         raise UserError(f"{path} is not an idx file of unsigned bytes with {num_dimensions} dimensions")
     sizes = file.read(4 * num_dimensions)
     if len(sizes) < 4 * num_dimensions:
-        raise UserError(f"{path} is cut off within its header: fetch it again")
+        raise UserError(f"{path} is cut off within its header: download it again")
     shape = struct.unpack(f">{num_dimensions}I", sizes)
     claimed = math.prod(shape)
     if claimed > available:
-        raise UserError(f"{path} claims {claimed} bytes of data, more than the file can hold: fetch it again")
+        raise UserError(
+            f"{path} claims {claimed} bytes of data, more than the file can hold: download it again"
+        )
     content = file.read(claimed + 1)
     if len(content) != claimed:
         found = "more" if len(content) > claimed else f"{len(content)}"
-        raise UserError(f"{path} claims {claimed} bytes of data but holds {found}: fetch it again")
+        raise UserError(f"{path} claims {claimed} bytes of data but holds {found}: download it again")
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)

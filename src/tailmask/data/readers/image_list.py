@@ -18,7 +18,7 @@ from tailmask.data.encoders.image import ImageEncoder
 from tailmask.data.images.bit_depth import range_note
 from tailmask.data.images.on_disk import SUFFIXES, ImageFiles, check_paths, opened, packed
 from tailmask.data.options import DataOptions
-from tailmask.data.readers.table.frames import TABLES, read_frame
+from tailmask.data.readers.table.frames import is_table, read_frame
 from tailmask.data.readers.table.label_columns import Labels, labels_from_tags, read_classes
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
     "read_list_lines",
 ]
 
-# Moments of ImageNet's images, as usual for photographs.
+# Mean and deviation of ImageNet's images: the usual values for photographs.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 LARGEST_SIDE = 224
@@ -50,7 +50,7 @@ class FileRows:
     names: tuple[str, ...]
     min_area: float | None
     flip: bool
-    scaled: bool = True  # to one size; a pretrained model scales them itself
+    scaled: bool = True  # to one size; False for a pretrained model, which scales images itself
 
     def __len__(self) -> int:
         return len(self.names)
@@ -93,7 +93,7 @@ class FileRows:
     def notes(self, encoder: ImageEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
         """Notes on the size that images are scaled to, and on a first image that is almost black."""
         notes = [f"images are scaled to {encoder.height}×{encoder.width} pixels"] if self.scaled else []
-        # If it cannot be decoded, the first batch raises the error.
+        # If the first image cannot be decoded, the first batch raises the error.
         with contextlib.suppress(UserError), opened(self.folder / self.names[0]) as image:
             notes += filter(None, [range_note(image)])
         return notes
@@ -135,7 +135,7 @@ def read_list_lines(path: Path) -> tuple[list[str], list[list[str]]]:
             names.append(words[0])
             tags.append([word for word in words[1:] if word])
     if not names:
-        raise UserError(f"{path} lists no images")
+        raise UserError(f"{path} lists no images: write a path and its classes on each line")
     return names, tags
 
 
@@ -145,7 +145,7 @@ def is_list(path: Path) -> bool:
     >>> is_list(Path("images.csv")), is_list(Path("image.png"))
     (True, False)
     """
-    return path.suffix.lower() in (".txt", *TABLES)
+    return path.suffix.lower() == ".txt" or is_table(path)
 
 
 def path_column(columns: Sequence[str]) -> str | None:
@@ -172,11 +172,11 @@ def listed_images(path: Path, folder: Path | None = None) -> list[Path]:
         return [path]
     if path.suffix.lower() == ".txt":
         names, _ = read_list_lines(path)
-    elif path.suffix.lower() in TABLES:
+    elif is_table(path):
         frame = read_frame(path)
         column = path_column(frame.columns)
         if column is None:
-            raise UserError(f"{path} has no column 'path' that names the images")
+            raise UserError(f"{path} has no column 'path': name the images in such a column")
         names = frame[column].cast(str).fill_null("").to_list()
     else:
         raise UserError(f"{path} must be an image, a folder or list of images, or an .npz file with images")

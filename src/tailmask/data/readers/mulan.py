@@ -29,8 +29,8 @@ _MEKA_LABELS = re.compile(r"-C\s+(-?\d{1,6})\b")
 def read_mulan(path: Path, options: DataOptions) -> tuple[ArrayRows, Labels]:
     """Features and labels of an ARFF file.
 
-    The labels are the attributes that `options.labels` names, else those in the XML file beside it. Else they
-    are the first or last attributes, with MEKA's number in the relation's name (`-C 6` or `-C -6`).
+    `options.labels` names the labels, else the XML file beside the ARFF file names them. Without both, they
+    are the first or the last attributes; MEKA writes their number into the relation's name (`-C 6`, `-C -6`).
     """
     file = Arff(path)
     names = [attribute.name for attribute in file.attributes]
@@ -62,7 +62,7 @@ def read_label_names(path: Path) -> list[str]:
             names.append(attributes.get("name", ""))
 
     def doctype(*_: object) -> None:
-        raise UserError(f"{path} has a DOCTYPE, which could hold entities: remove it")
+        raise UserError(f"{path} has a DOCTYPE, which could define entities: remove it")
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
@@ -72,7 +72,7 @@ def read_label_names(path: Path) -> list[str]:
     except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: unknown encodings
         if isinstance(error, UserError):
             raise
-        raise UserError(f"{path} is not a whole XML file: {error}") from error
+        raise UserError(f"{path} is not a complete XML file: {error}") from error
     return names
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AS_IN_TRAINING", "Npz", "read_array_header"]
 
-# The advice for a new file whose inputs have another name.
+# The advice if the inputs of a new file have another name.
 AS_IN_TRAINING = "save the inputs under that name, as in training"
 
 _BROKEN = (ValueError, OSError, EOFError, KeyError, RuntimeError, OverflowError, MemoryError)
@@ -62,7 +62,7 @@ class Npz:
         return all(f"{name}_{part}" in self for part in _CSR_PARTS)
 
     def require(self, name: str, hint: str) -> None:
-        """Raise an error if there is no array `name`; it lists the arrays and ends with `hint`."""
+        """Raise an error if there is no array `name`; the error lists the arrays and ends with `hint`."""
         if name not in self and not self.is_csr(name):
             raise UserError(f"{self.path} has no array {name!r}, only {listing(self.names)}: {hint}")
 
@@ -182,7 +182,7 @@ def read_array_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool
         shape, fortran_order, dtype = read(file)
     except Exception as error:
         # Python's tokenizer, its literals and NumPy's types raise many kinds of errors on nonsense.
-        raise ValueError(f"{name} makes no sense: {error}") from error
+        raise ValueError(f"{name} is not valid: {error}") from error
     return shape, fortran_order, dtype
 
 

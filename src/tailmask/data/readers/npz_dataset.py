@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmask._util.messages import UserError
-from tailmask.data.copies import row_keys
+from tailmask.data.copied_rows import row_keys
 from tailmask.data.encoders.array import ArrayRows
 from tailmask.data.encoders.image import ImageEncoder, resize, to_pixels
 from tailmask.data.images.in_memory import Images, crop, crop_and_flip

@@ -1,4 +1,4 @@
-"""Arrays and frames of a program, written to files that commands and worker processes can read."""
+"""Arrays and frames from Python, written to files that commands and worker processes can read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_frame(data: Any) -> bool:
 
 
 def joined_frame(features: Any, labels: Any) -> tuple[Any, list[str]]:
-    """One polars frame of the features and a frame of labels, and the names of the labels.
+    """One polars frame from a frame of features and a frame of labels, and the names of the labels.
 
     >>> import polars
     >>> joined_frame(polars.DataFrame({"x": [1]}), polars.DataFrame({"tag": [0]}))[1]
@@ -36,7 +36,7 @@ def joined_frame(features: Any, labels: Any) -> tuple[Any, list[str]]:
     left, right = as_polars(features), as_polars(labels)
     if left.height != right.height:
         raise UserError(
-            f"features and labels must have equally many rows, got {left.height} and {right.height}"
+            f"features and labels must have the same number of rows, got {left.height} and {right.height}"
         )
     shared = sorted(set(left.columns) & set(right.columns))
     if shared:
@@ -79,7 +79,7 @@ def _parts(name: str, values: Any) -> dict[str, Any]:
 
 def _keep(path: Path, content: bytes) -> Path:
     if path.is_file() and path.read_bytes() != content:
-        raise UserError(f"{path.parent} holds results of other data: choose another folder with out")
+        raise UserError(f"{path.parent} holds results of other data: choose another folder with `out`")
     if not path.is_file():
         write_bytes(path, content)
     return path

@@ -11,21 +11,21 @@ import numpy.typing as npt
 from torch import Tensor
 
 from tailmask._util.messages import require
-from tailmask.data.copies import are_coarse, copy_groups, joined_groups, num_copies
+from tailmask.data.copied_rows import groups_with_copies
 from tailmask.data.encoders.array import ArrayRows
-from tailmask.data.readers.parts import Part
+from tailmask.data.readers.dataset_parts import Part
 from tailmask.data.readers.table.table_dataset import TableRows
 from tailmask.data.row_formats import ArrayFormat, ColumnKind, TableFormat
 from tailmask.data.rows import Features, RawData, Rows
 
 __all__ = ["MOST_LABELS", "dense_targets", "raw_data"]
 
-# Dense targets are kept up to this many labels: 100 MB.
+# Targets are made dense if they have at most this many entries: 100 MB.
 MOST_LABELS = 10**8
 
 
 def raw_data(parts: Mapping[str, Part], *, without_features: bool = False) -> RawData | None:
-    """The raw rows of the parts; None for images, and if dense targets would be huge.
+    """The raw rows of the parts; None for images, or if dense targets would be huge.
 
     With `without_features` a pretrained model computes the features later.
     """
@@ -144,7 +144,4 @@ def _groups(parts: Sequence[Part]) -> npt.NDArray[np.int64] | None:
     groups = _taken([part.groups for part in parts], parts)
     if parts[0].times is not None:
         return groups
-    copies = copy_groups(np.concatenate([part.keys[part.index] for part in parts]))
-    if not num_copies(copies) or are_coarse(copies):
-        return groups
-    return copies if groups is None else joined_groups(groups, copies)
+    return groups_with_copies(np.concatenate([part.keys[part.index] for part in parts]), groups)

@@ -13,8 +13,9 @@ from tailmask._util.messages import UserError, nearest, require
 from tailmask.data.encoders.dates import days_of
 from tailmask.data.encoders.numbers import as_float
 from tailmask.data.options import DataOptions
+from tailmask.data.readers.dataset_parts import Part
 from tailmask.data.readers.npz import Npz
-from tailmask.data.readers.parts import Part
+from tailmask.data.readers.table.column_types import as_text
 from tailmask.data.readers.table.frames import is_table, read_frame
 from tailmask.data.readers.table.numerals import as_numbers, bare_cells
 from tailmask.data.readers.table.table_dataset import TableRows, TextRows
@@ -54,7 +55,8 @@ def split_column_notes(parts: Mapping[str, Part], options: DataOptions, *, read:
     if options.time is not None:
         named = isinstance(train.rows, TableRows) and options.time in train.rows.columns
         use = "" if named else f"; {options.time!r} is not used as a feature unless --features names it"
-        yield f"rows are split by {options.time!r}: the latest are for test, those before for validation{use}"
+        split = "the latest are test rows, and the rows before them are validation rows"
+        yield f"rows are split by {options.time!r}: {split}{use}"
         for name, part in parts.items():
             if name == "train" or part.times is None or train.times is None:
                 continue
@@ -95,9 +97,9 @@ def _column(part: Part, name: str, options: DataOptions) -> pl.Series:
 
 
 def _groups(cells: Mapping[str, pl.Series]) -> NDArray[np.int64]:
-    """The number of each row's group; an empty cell is a group of its own."""
+    """The group number of each row; a row with an empty cell is a group of its own."""
     polars = require("polars", extra="tables")
-    texts = polars.concat([series.cast(polars.String).str.strip_chars() for series in cells.values()])
+    texts = polars.concat([as_text(series, "--group").str.strip_chars() for series in cells.values()])
     empty = bare_cells(texts).is_null().to_numpy()
     numbers: NDArray[np.int64] = texts.rank("dense").fill_null(0).to_numpy().astype(np.int64)
     return np.where(empty, numbers.max() + 1 + np.arange(len(texts)), numbers)

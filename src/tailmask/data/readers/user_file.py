@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tailmask._util.messages import UserError, listing
-from tailmask.data.copies import are_coarse, copy_groups, joined_groups, num_copies
+from tailmask.data.copied_rows import are_coarse, copy_groups, joined_groups, num_copies
 from tailmask.data.dataset import Dataset, Inputs, Split
 from tailmask.data.options import DataOptions
-from tailmask.data.readers.parts import Part, ReadRows, source_record
+from tailmask.data.readers.dataset_parts import Part, ReadRows, source_record
 from tailmask.data.readers.raw_parts import raw_data
 from tailmask.data.readers.split_columns import split_column_notes, with_groups_and_times
 from tailmask.data.readers.table.frames import TABLES, is_table
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 __all__ = ["VALIDATION_SHARE", "load_file", "load_frame", "read_whole"]
 
-KINDS = (*TABLES, ".npz", ".arff", ".json", ".txt")
+KINDS = (*TABLES, ".npz", ".arff", ".txt")
 TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
 
-# In fewer rows than this, real labels may well occur only once.
+# In fewer rows than this, a real label may occur only once.
 LEAST_ROWS = 10
 
 
 def load_file(path: Path, options: DataOptions) -> Dataset:
-    """The data set in a user's file; test and validation rows come from their own files, or are split off."""
+    """The data set in a user's file; test and validation rows have their own files, or are split off."""
     path, test_file = _official_files(path)
     return _dataset(_read_part(path, options), options, test_file=test_file)
 
 
 def load_frame(frame: pl.DataFrame, options: DataOptions) -> Dataset:
-    """The data set in a program's frame; test and validation rows come from files, or are split off."""
+    """The data set in a frame; test and validation rows have their own files, or are split off."""
     from tailmask.data.readers.table.frames import with_dates_as_text
     from tailmask.data.readers.table.table_dataset import table_rows
 
     path = Path("frame")
     rows, labels = table_rows(with_dates_as_text(frame), path, options)
     if not len(rows):
-        raise UserError("the table has no rows")
+        raise UserError("the table has no rows: add at least one")
     return _dataset(Part(path, rows, labels, rows.keys(), np.arange(len(rows))), options)
 
 
@@ -69,7 +69,7 @@ def _dataset(train: Part, options: DataOptions, *, test_file: Path | None = None
         name: Split(
             part.rows.encode(encoder, part.index, training=name == "train"),
             part.labels.take(part.index),
-            members=part.groups[part.index, None] if name == "test" and part.groups is not None else None,
+            members=part.groups[part.index, None] if name != "train" and part.groups is not None else None,
         )
         for name, part in parts.items()
     }
@@ -146,6 +146,8 @@ def _read(path: Path, options: DataOptions, like: ReadRows | None) -> tuple[Read
         return read_list(path, options)
     if suffix in (".xls", ".ods"):
         raise UserError(f"{path} is a spreadsheet in a format that is not read: save it as .xlsx or .csv")
+    if suffix in (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z"):
+        raise UserError(f"{path} is packed: unpack it, or pack a .csv, .tsv, .json or .jsonl with gzip")
     if path.name.startswith(("data_batch", "test_batch")) or suffix in (".pkl", ".pickle", ".pt", ".pth"):
         raise UserError(
             f"{path} may hold pickles, which can run code and are not read: save plain arrays as .npz "

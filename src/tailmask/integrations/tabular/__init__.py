@@ -1,1 +1,1 @@
-"""A small network for rows of features, and what a fit of it needs: the estimator's inside, torch only."""
+"""The inside of the scikit-learn estimators: a small network for tables, its labels, options and training."""

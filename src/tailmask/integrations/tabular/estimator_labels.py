@@ -1,7 +1,9 @@
-"""What an estimator's y means: several labels a sample, one of several classes, or one of two."""
+"""The meaning of an estimator's y: several labels per sample, one of several classes, or one of two."""
 
 from __future__ import annotations
 
+import importlib
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +15,12 @@ from tailmask._util.messages import listing
 
 __all__ = ["EstimatorLabels", "check_column", "is_multilabel"]
 
+_UNKNOWN = dict.fromkeys(("", "nan", "none", "<na>"), math.nan)
+_WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0} | _UNKNOWN
+
 
 def is_multilabel(y: Any) -> bool:
-    """Whether y has a column for each of several labels.
+    """True if y has a column for each of several labels.
 
     >>> is_multilabel([[1, 0], [0, 1]]), is_multilabel([0, 1]), is_multilabel([[0], [1]])
     (True, False, False)
@@ -25,7 +30,7 @@ def is_multilabel(y: Any) -> bool:
 
 
 def check_column(y: Any) -> None:
-    """Refuse one column of 0, 1 and unknown labels, of which scikit-learn would make three classes.
+    """Refuse one column of 0, 1 and unknown labels: scikit-learn would see three classes.
 
     >>> check_column([[0], [1], [2]])
     """
@@ -41,7 +46,7 @@ def check_column(y: Any) -> None:
 
 @dataclass(frozen=True)
 class EstimatorLabels:
-    """The classes of a fit, between the values of y and the network's outputs, one a class.
+    """The classes of a fit. They translate between the values of y and the network's outputs, one per class.
 
     >>> labels = EstimatorLabels(np.array(["cat", "dog"]), multilabel=False)
     >>> labels.encode(np.array(["dog", "cat"]))
@@ -51,24 +56,35 @@ class EstimatorLabels:
 
     classes: np.ndarray
     multilabel: bool
+    library: str | None = None  # pandas or polars, if y was a frame with a column for each label
 
     @classmethod
     def of(cls, y: Any) -> EstimatorLabels:
         """The labels that occur in y."""
         if is_multilabel(y):
+            if hasattr(y, "columns"):
+                names = np.array([str(name) for name in y.columns])
+                return cls(names, multilabel=True, library=type(y).__module__.partition(".")[0])
             rows = y if hasattr(y, "toarray") else np.asarray(y)
             return cls(np.arange(rows.shape[1]), multilabel=True)
         return cls(np.unique(y), multilabel=False)
 
     @property
     def binary(self) -> bool:
-        """Whether y is one of two classes. The network has an output for each: PLM compares classes."""
+        """True if y is one of two classes. The network still has an output for each: PLM compares classes."""
         return not self.multilabel and len(self.classes) == 2
+
+    def framed(self, values: np.ndarray) -> Any:
+        """Values (N, C) as a frame of the library that y came from; as an array if y was no frame."""
+        if self.library is None:
+            return values
+        columns = {str(name): values[:, number] for number, name in enumerate(self.classes)}
+        return importlib.import_module(self.library).DataFrame(columns)
 
     def encode(self, y: Any) -> Tensor:
         """Targets (N, C) of 0, 1 and −1 (unknown)."""
         if is_multilabel(y) != self.multilabel:
-            raise ValueError("y must have one column a label in all calls of partial_fit, or in none")
+            raise ValueError("y must have one column per label in all calls of partial_fit, or in none")
         if self.multilabel:
             return self._encode_rows(y)
         index = np.searchsorted(self.classes, y).clip(max=len(self.classes) - 1)
@@ -80,12 +96,21 @@ class EstimatorLabels:
     def _encode_rows(self, y: Any) -> Tensor:
         rows = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
         if rows.shape[1] != len(self.classes):
-            raise ValueError(f"y must have {len(self.classes)} columns, one a label, got {rows.shape[1]}")
-        targets = torch.from_numpy(rows.astype(np.float32))  # a copy
+            raise ValueError(f"y must have {len(self.classes)} columns, one per label, got {rows.shape[1]}")
+        if rows.dtype.kind in "OUT":
+            rows = np.vectorize(lambda cell: _WORDS.get(str(cell).strip().lower(), cell), otypes=[object])(
+                rows
+            )
+        try:
+            targets = torch.from_numpy(rows.astype(np.float32))  # a copy
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"y with several columns must hold 0 and 1, or yes and no, or -1 or NaN for unknown ({error})"
+            ) from None
         targets[targets.isnan()] = -1
         strange = targets[(targets != 0) & (targets != 1) & (targets != -1)].tolist()
         if strange:
             raise ValueError(
-                f"y with several columns must hold 0, 1, or -1 or NaN where unknown, got {listing(strange)}"
+                f"y with several columns must hold 0, 1, or -1 or NaN for unknown, got {listing(strange)}"
             )
         return targets

@@ -1,4 +1,4 @@
-"""What a user of the estimator may choose, and the sentences about what makes no sense."""
+"""The options of the estimator: their checks and error messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["build_loss", "check_options", "hidden_sizes", "is_tuned", "needs_cou
 
 
 def build_loss(name: str, counts: Tensor) -> ElementwiseLoss | None:
-    """The elementwise loss of a name, with class counts (2, C); None is PLM's own binary cross-entropy.
+    """The elementwise loss with this name and class counts (2, C); None is PLM's own binary cross-entropy.
 
     >>> import torch
     >>> build_loss("focal:gamma=1", torch.tensor([[3], [1]])).gamma
@@ -27,13 +27,13 @@ def build_loss(name: str, counts: Tensor) -> ElementwiseLoss | None:
     """
     part = _loss_part(name)
     if part.word.name == "bce":
-        return None  # PLM's own, which is the fastest
+        return None  # PLM's own is the fastest
     loss: ElementwiseLoss = part.build(negatives=counts[0], positives=counts[1], reduction="none")
     return loss
 
 
 def needs_counts(name: str) -> bool:
-    """Whether the loss of a name weighs by the class counts of all data.
+    """True if the loss with this name weighs by the class counts of all data.
 
     >>> needs_counts("db:gamma=1"), needs_counts("focal"), needs_counts("bce")
     (True, False, False)
@@ -43,7 +43,7 @@ def needs_counts(name: str) -> bool:
 
 
 def _loss_part(name: str) -> MethodPart:
-    """The loss of a name, or a ValueError where the name is not that of one loss for PLM."""
+    """The loss with this name; a ValueError if it names no single loss for PLM."""
     word = name.partition(":")[0]
     losses = [each.name for each in find_words().values() if each.kind == "loss" and not each.single_label]
     if word not in losses:
@@ -51,11 +51,11 @@ def _loss_part(name: str) -> MethodPart:
     method = parse(name)
     if len(list(method)) > 1:
         raise ValueError(f"loss must be the name of a loss alone, such as {word!r}, got {name!r}")
-    return parse(f"plm+{name}").loss  # refuses options that PLM cannot be put around
+    return parse(f"plm+{name}").loss  # refuses options that PLM cannot work with
 
 
 def hidden_sizes(value: Any) -> list[int]:
-    """Widths of the hidden layers, of which one may be given as a number.
+    """Widths of the hidden layers; a single layer may be given as a number.
 
     >>> hidden_sizes(100), hidden_sizes((20, 10)), hidden_sizes(())
     ([100], [20, 10], [])
@@ -68,7 +68,7 @@ def hidden_sizes(value: Any) -> list[int]:
 
 
 def is_tuned(thresholds: Any) -> bool:
-    """Whether thresholds are to be fitted.
+    """True if thresholds are to be fitted.
 
     >>> is_tuned("tuned"), is_tuned(0.5)
     (True, False)
@@ -77,7 +77,7 @@ def is_tuned(thresholds: Any) -> bool:
 
 
 def check_options(options: Mapping[str, Any], labels: EstimatorLabels) -> None:
-    """Raise a ValueError where the parameters of the estimator make no sense, or not with these labels."""
+    """Raise a ValueError if a parameter of the estimator is invalid, or does not fit these labels."""
     loss, thresholds, decay = options["loss"], options["thresholds"], options["weight_decay"]
     if isinstance(loss, str):
         _loss_part(loss)
@@ -115,7 +115,7 @@ def _check_rule(decide: Any, thresholds: Any, labels: EstimatorLabels) -> None:
     if not labels.multilabel and (len(labels.classes) > 2 or rule.top is not None):
         usable = "multi-label targets" if rule.top else "multi-label targets or two classes"
         raise ValueError(
-            f"decide={str(rule)!r} is for {usable}, got one of {len(labels.classes)} classes a sample: "
+            f"decide={str(rule)!r} is for {usable}, got one of {len(labels.classes)} classes per sample: "
             "leave it out"
         )
 

@@ -15,12 +15,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
 from tailmask.integrations.tabular.estimator_labels import EstimatorLabels, check_column, is_multilabel
-from tailmask.integrations.tabular.holdout import hold_out
+from tailmask.integrations.tabular.held_out_samples import hold_out
 from tailmask.masking.ratio_track import Masking, RatioTrack
 
 __all__ = ["PLMMultiOutputClassifier"]
 
-# A quarter of the rows is held out, and up to this many rows a second and a third quarter as well.
+# A quarter of the rows is held out; with up to this many rows, then a second and a third quarter, too.
 _PARTS, _FEW_ROWS = 4, 3000
 
 
@@ -29,14 +29,14 @@ def _has_probabilities(wrapper: PLMMultiOutputClassifier) -> bool:
 
 
 class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Partial Label Masking around an estimator: one clone per label, with Eq. 3 as weights of the samples.
+    """Partial Label Masking around an estimator: one clone per label, with Eq. 3 as sample weights.
 
-    The estimator takes `sample_weight` in `fit` and has `predict_proba` or `decision_function`. Each label
-    weighs the probability with which PLM would keep it. Clones on inner folds are fitted `updates` times, and
-    their outputs for the other rows move the ratios; then a clone per label is fitted on all rows.
+    The estimator takes `sample_weight` in `fit` and has `predict_proba` or `decision_function`. The weight of
+    each label is the probability with which PLM would keep it. Clones are fitted on inner folds `updates`
+    times, and their outputs for the other rows move the ratios. The final clones are fitted on all rows.
 
-    For multi-label targets (a column of 0 and 1 per label, −1 or NaN where unknown) and for one of two
-    classes. A label with one value only is predicted as such. With `rate=0` nothing is masked.
+    Targets are multi-label (one column of 0 and 1 per label, −1 or NaN if unknown) or one of two classes. A
+    label with only one value is always predicted as that value. With `rate=0` nothing is masked.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> X = np.linspace(-1, 1, 40)[:, None]
@@ -47,21 +47,21 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     (array([20,  0]), array([20,  5]))
 
     Args:
-        estimator: What is cloned for each label.
-        adapt: What moves the ratios: "prevalence" matches the shares of predicted and true positives,
-            "divergence" is the paper's.
+        estimator: The estimator to clone for each label.
+        adapt: The rule that moves the ratios: "prevalence" matches the shares of predicted and true
+            positives, "divergence" is the paper's rule.
         rate: λ of Eq. 7; None is 0.1 for "divergence", and for "prevalence" as large as `updates` allow.
         initial_ratio: As in `PartialLabelMasking`.
         ratio_range: As in `PartialLabelMasking`.
-        updates: How often the ratios are moved. Each time, clones for all labels and inner folds are fitted:
-            three folds up to 3,000 rows, else one.
+        updates: How often the ratios are moved. Each update fits clones for all labels and inner folds: three
+            folds up to 3,000 rows, else one.
         random_state: Seed of the inner folds.
 
     Attributes:
         classes_: The two classes of y; column numbers for multi-label targets.
-        estimators_: The fitted clone of each label; None where the label has one value only.
-        target_ratio_: The ratio of positives to negatives (C,) that each label is trained at.
-        prior_shift_: Added to logits, it gives those under the data's own prevalence, (C,).
+        estimators_: The fitted clone of each label; None for a label with only one value.
+        target_ratio_: The ratio of positives to negatives (C,) in training.
+        prior_shift_: Shift (C,) to add to the logits, so that they hold for the prevalence of the data.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         return self
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
-        """Outputs (N, C), or (N,) for two classes: the clones' own, else the logits of their probabilities.
+        """Outputs (N, C), or (N,) for two classes: the clones' outputs, or the logits of their probabilities.
 
         A label is predicted above 0.
         """
@@ -118,7 +118,7 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Probabilities (N, C) of the labels, or (N, 2) of the two classes.
 
-        They hold under the ratios that the clones were trained at, not under the data's own.
+        They hold for the ratios in training, not for the ratios of the data.
         """
         outputs = self._outputs(X, probabilities=True)
         return np.hstack([1 - outputs, outputs]) if self._labels.binary else outputs
@@ -172,7 +172,7 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         return _columns(self.estimators_, X, self._constant, probabilities=probabilities)
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
-        """Frames as they are, anything else as an array or CSR; the clones check the values."""
+        """Frames unchanged, anything else as an array or CSR. The clones check the values."""
         if hasattr(X, "columns"):
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X
@@ -182,7 +182,7 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
 def _steer(
     estimator: Any, X: Any, targets: np.ndarray, track: RatioTrack, *, updates: int, seed: int
 ) -> None:
-    """Move the ratios by the outputs of clones for rows of inner folds that they did not see."""
+    """Move the ratios by out-of-fold outputs: clones predict inner folds that they did not train on."""
     cuts = list(_inner_cuts(targets, seed))
     constant = _prior_logits(targets)
     for _ in range(updates if cuts else 0):
@@ -196,7 +196,7 @@ def _steer(
 
 
 def _inner_cuts(targets: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Kept and held-out rows, with a fair share of every class held out; none where rows are too few."""
+    """Kept and held-out rows, with a fair share of every class held out; empty if there are too few rows."""
     labels, generator = torch.from_numpy(targets), torch.Generator().manual_seed(seed)
     left = torch.arange(len(labels))
     for parts in range(_PARTS, 1 if len(labels) <= _FEW_ROWS else _PARTS - 1, -1):
@@ -216,7 +216,7 @@ def _prior_logits(targets: np.ndarray) -> npt.NDArray[np.float64]:
 
 
 def _fit_columns(estimator: Any, X: Any, targets: np.ndarray, weights: np.ndarray) -> list[Any]:
-    """A clone fitted on the known labels of each column; None for a column of one value."""
+    """One clone per column, fitted on its known labels; None for a column with only one value."""
     fitted: list[Any] = []
     for column, weight in zip(targets.T, weights.T, strict=True):
         known = np.flatnonzero(column >= 0)

@@ -10,13 +10,49 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Perceptron", "take_rows"]
+__all__ = ["Perceptron", "SparseRows", "take_rows"]
 
-BLOCK = 4096  # rows of new data at once, so that sparse ones are never dense as a whole
+BLOCK = 4096  # rows of new data at once, so sparse data are never dense as a whole
+
+
+class SparseRows:
+    """Rows of a scipy CSR matrix (N, F) instead of a dense tensor; slices are batches.
+
+    >>> from scipy import sparse
+    >>> len(SparseRows(sparse.csr_array(np.eye(3, dtype=np.float32)))[1:])
+    2
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def __getitem__(self, rows: slice) -> SparseRows:
+        return SparseRows(self.matrix[rows])
+
+    def isfinite(self) -> Tensor:
+        """Whether each stored value is finite."""
+        return torch.from_numpy(np.isfinite(self.matrix.data))
+
+
+class _SparseLinear(torch.autograd.Function):
+    """A linear layer on sparse rows: it costs what their stored values cost, not what a dense copy would."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: SparseRows, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.rows = rows
+        return torch.from_numpy(rows.matrix @ weight.detach().numpy().T).add_(bias)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, Tensor]:
+        (gradient,) = gradients  # (B, outputs)
+        return None, torch.from_numpy(ctx.rows.matrix.T @ gradient.numpy()).T, gradient.sum(dim=0)
 
 
 def take_rows(features: Any, index: Any) -> Tensor:
-    """Rows of an array or a scipy CSR matrix as a dense tensor of their own.
+    """A copy of some rows of an array or a scipy CSR matrix, as a dense tensor.
 
     >>> take_rows(np.eye(3), [2, 0])
     tensor([[0., 0., 1.],
@@ -24,11 +60,11 @@ def take_rows(features: Any, index: Any) -> Tensor:
     """
     rows = features[index]
     rows = rows.toarray() if hasattr(rows, "toarray") else rows
-    return torch.from_numpy(np.require(rows, requirements=("C", "W")))  # torch warns of read-only memory
+    return torch.from_numpy(np.require(rows, requirements=("C", "W")))  # torch warns about read-only memory
 
 
 class Perceptron(nn.Module):
-    """Layers of the given sizes, rectified in between, whose initial weights come from `generator` alone.
+    """Linear layers of the given sizes with ReLU in between. `generator` alone draws the initial weights.
 
     The weights are uniform in ±1/√inputs, as in `nn.Linear`.
 
@@ -40,23 +76,26 @@ class Perceptron(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList()
         for inputs, outputs in itertools.pairwise(sizes):
-            # Made without values, so that torch's own generator stays as it is.
+            # Built without values, so torch's global generator does not change.
             layer = nn.Linear(inputs, outputs, device="meta", dtype=torch.float32).to_empty(device="cpu")
             for parameter in layer.parameters():
                 nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5, generator=generator)
             self.layers.append(layer)
 
-    def forward(self, inputs: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor | SparseRows) -> Tensor:
         """Logits (N, C)."""
-        *hidden, last = self.layers
-        for layer in hidden:
-            inputs = layer(inputs).relu_()
-        logits: Tensor = last(inputs)
-        return logits
+        first, *others = self.layers
+        if isinstance(inputs, SparseRows):
+            outputs: Tensor = _SparseLinear.apply(inputs, first.weight, first.bias)  # type: ignore[no-untyped-call]  # torch's own
+        else:
+            outputs = first(inputs)
+        for layer in others:
+            outputs = layer(outputs.relu_())
+        return outputs
 
     @torch.no_grad()
     def predict(self, features: Any) -> Tensor:
-        """Logits (N, C) of an array or CSR matrix in float64: a row's don't depend on the rows beside it."""
+        """Logits (N, C) of an array or CSR matrix. In float64, a row's logits don't depend on other rows."""
         weights = [[p.double() for p in layer.parameters()] for layer in self.layers]
         blocks = []
         for start in range(0, features.shape[0], BLOCK):
@@ -67,5 +106,5 @@ class Perceptron(nn.Module):
         return torch.cat(blocks)
 
     def is_finite(self) -> bool:
-        """Whether all weights are numbers to compute with, as they are not where training has diverged."""
+        """True if all weights are finite. They are not if training has diverged."""
         return all(bool(parameter.isfinite().all()) for parameter in self.parameters())

@@ -1,4 +1,4 @@
-"""Decision trees as flat arrays: safe to store, and enough to predict without the library that grew them."""
+"""Decision trees as flat arrays: safe to store, and able to predict without the library that grew them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tailmask._util.messages import UserError
-from tailmask.learners.arrays import Array, Matrix, dense_chunks, take
+from tailmask.learners.matrices import Array, Matrix, dense_chunks
+from tailmask.learners.stored_models import take
 
 __all__ = ["FlatTrees", "float32_below"]
 
 
 @dataclass(frozen=True)
 class FlatTrees:
-    """Many binary trees. A reference is a node where it is ≥ 0, else the leaf `~reference`.
+    """Many binary trees. A reference ≥ 0 is a node, a negative one the leaf `~reference`.
 
-    A numerical node sends a value to the left where it is ≤ the threshold, and NaN where `missing_left` says.
+    A numerical node sends a value to the left if it is ≤ the threshold, and NaN if `missing_left` is 1.
     A categorical node sends the categories of its set to the left, all other values and NaN to the right.
     Children come after their parent, so every descent ends.
 
@@ -37,7 +38,7 @@ class FlatTrees:
     missing_left: Array  # (M,) uint8: 1 or 0
     category_set: Array  # (M,) int32: index of the node's set, −1 for a numerical node
     set_starts: Array  # (S + 1,) int32: where each set begins in set_words
-    set_words: Array  # (W,) uint32: bit b of word w stands for category 32 w + b
+    set_words: Array  # (W,) uint32: bit b of word w is category 32 w + b
 
     @classmethod
     def of(
@@ -72,7 +73,7 @@ class FlatTrees:
 
     @classmethod
     def join(cls, parts: Sequence[FlatTrees]) -> FlatTrees:
-        """All trees of several parts in one; their leaves are numbered in the same order."""
+        """All trees of several parts together; their leaves are numbered in the same order."""
         nodes = np.cumsum([0] + [len(part.feature) for part in parts])
         leaves = np.cumsum([0] + [part.leaves for part in parts])
         sets = np.cumsum([0] + [len(part.set_starts) - 1 for part in parts])
@@ -106,12 +107,12 @@ class FlatTrees:
 
     @property
     def features(self) -> int:
-        """How many features a row has."""
+        """The number of features of a row."""
         return int(self.size[0])
 
     @property
     def leaves(self) -> int:
-        """How many leaves all trees have together."""
+        """The number of leaves of all trees together."""
         return int(self.size[1])
 
     def leaf_chunks(self, matrix: Matrix) -> Iterator[tuple[slice, npt.NDArray[np.int32]]]:
@@ -124,7 +125,7 @@ class FlatTrees:
         count, width = rows.shape
         values, children = rows.reshape(-1), self.children.reshape(-1)
         has_missing = bool(np.isnan(rows).any())
-        reached = np.repeat(self.roots, count)  # (T · n,): a tree's rows are neighbours
+        reached = np.repeat(self.roots, count)  # (T · n,): the rows of a tree are neighbours
         pair = np.flatnonzero(reached >= 0)
         node, begin = reached[pair], (pair % max(count, 1)) * width
         while pair.size:
@@ -141,7 +142,7 @@ class FlatTrees:
         return np.ascontiguousarray(~reached.reshape(len(self.roots), count).T)
 
     def _decide_categories(self, left: Array, node: Array, value: Array) -> None:
-        """Overwrite `left` where the node is categorical."""
+        """Overwrite `left` for categorical nodes."""
         sets = self.category_set.take(node)
         at = np.flatnonzero(sets >= 0)
         sets, value = sets[at], value[at]
@@ -157,7 +158,7 @@ class FlatTrees:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> FlatTrees:
-        """The trees from stored arrays, refused unless every descent ends at a leaf that there is."""
+        """The trees from stored arrays; a UserError unless every descent ends at an existing leaf."""
         size = take(arrays, "size", dtype=np.int64, shape=(2,))
         roots = take(arrays, "roots", dtype=np.int32, shape=(None,))
         feature = take(arrays, "feature", dtype=np.int32, shape=(None,))
@@ -188,13 +189,13 @@ class FlatTrees:
                 (references < nodes) & (~references.astype(np.int64) < self.leaves)
             ).all(),
             "a child comes before its parent": ((self.children <= np.arange(nodes)[:, None]) & inner).any(),
-            "a node splits on a feature that there is not": not (
+            "a node splits on a feature that does not exist": not (
                 (self.feature >= 0) & (self.feature < self.features)
             ).all(),
             "the sets of categories overlap or lead out of their words": not (
                 len(starts) and starts[0] == 0 and starts[-1] == words and (np.diff(starts) > 0).all()
             ),
-            "a node has a set of categories that there is not": not (
+            "a node has a set of categories that does not exist": not (
                 (self.category_set >= -1) & (self.category_set < len(starts) - 1)
             ).all(),
         }

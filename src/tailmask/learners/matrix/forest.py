@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tailmask._util.cores import num_threads
 from tailmask._util.messages import UserError, require
-from tailmask.learners.arrays import Array, Matrix, check_matrix, check_targets, is_sparse, prior_logits, take
+from tailmask._util.registry import Option, word
+from tailmask.learners.matrices import Array, Matrix, check_matrix, check_targets, is_sparse, prior_logits
 from tailmask.learners.matrix.flat_trees import FlatTrees, float32_below
+from tailmask.learners.matrix.matrix_learner import MatrixLearner, Model
+from tailmask.learners.stored_models import prefixed, take, without_prefix
 
-__all__ = ["Forest", "fit_forest"]
+__all__ = ["Forest", "ForestLearner", "fit_forest"]
 
 # Trees are grown on at most this many outputs.
 _MOST_OUTPUTS = 32
@@ -31,6 +34,11 @@ class Forest:
     trees: FlatTrees
     shares: Any  # scipy CSR (leaves, C) float32: the share of positives among the leaf's known labels
     prior: Array  # (C,) float64: logit of the prevalence
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The numbers of features and classes."""
+        return self.trees.features, len(self.prior)
 
     def votes(self, matrix: Matrix) -> npt.NDArray[np.float64]:
         """The mean share of positives in the leaves that a row reaches: (N, C)."""
@@ -60,7 +68,7 @@ class Forest:
     def arrays(self) -> dict[str, Array]:
         """The arrays to store; `from_arrays` takes them back."""
         return {
-            **{f"trees.{name}": array for name, array in self.trees.arrays().items()},
+            **prefixed("trees", self.trees.arrays()),
             "shares.data": self.shares.data,
             "shares.indices": self.shares.indices,
             "shares.indptr": self.shares.indptr,
@@ -70,13 +78,7 @@ class Forest:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Forest:
         """The forest from stored arrays; damaged ones are refused."""
-        trees = FlatTrees.from_arrays(
-            {
-                name.removeprefix("trees."): array
-                for name, array in arrays.items()
-                if name.startswith("trees.")
-            }
-        )
+        trees = FlatTrees.from_arrays(without_prefix("trees", arrays))
         prior = take(arrays, "prior", dtype=np.float64, shape=(None,))
         data = take(arrays, "shares.data", dtype=np.float32, shape=(None,))
         indices = take(arrays, "shares.indices", dtype=np.int32, shape=(len(data),))
@@ -107,12 +109,12 @@ def fit_forest(
 ) -> Forest:
     """Grow extremely randomised trees on all labels at once.
 
-    The labels' variances decide the splits, each divided by the label's standard deviation, so that rare
-    labels count for more. More than 32 labels are added up with random signs to 32 outputs, in another way
-    for each tree. The expected sum of variances is the same, and growing is up to ten times as fast.
+    The labels' variances decide the splits, each divided by the label's standard deviation, so rare labels
+    count for more. More than 32 labels are added up with random signs to 32 outputs, differently for each
+    tree. The expected sum of variances is the same, and growing is up to ten times as fast.
 
-    The structure is grown with unknown labels as negatives. The shares in the leaves count known labels
-    alone. A leaf without a known label of a class votes with the prevalence.
+    The structure is grown with unknown labels as negatives. The shares in the leaves count only known labels.
+    A leaf without a known label of a class votes with the prevalence.
 
     After `deadline`, a time of `time.monotonic()`, no further tree is started, but one is always grown. The
     number of threads does not change the result.
@@ -141,7 +143,7 @@ def fit_forest(
         return flat, labels.shares(leaf_of_node[grown.apply(matrix)], flat.leaves)
 
     seeds = (np.random.SeedSequence(seed).generate_state(trees) >> 1).tolist()
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(threads or num_threads()) as pool:
         grown = [tree for tree in pool.map(grow, range(trees), seeds) if tree is not None]
     shares = sparse.vstack([part for _, part in grown], format="csr")
     return Forest(
@@ -149,8 +151,45 @@ def fit_forest(
     )
 
 
+@word(
+    "trees",
+    kind="learner",
+    implies="bce",
+    summary="extremely randomised trees, one forest for all labels",
+    not_with={"plm": "a tree splits by all labels at once, so single labels cannot be masked"},
+)
+@dataclass(frozen=True)
+class ForestLearner(MatrixLearner):
+    """Extremely randomised trees (Geurts et al. 2006) on raw features, one forest for all labels.
+
+    Strong on small tables of numbers. Trees grow with unknown labels as negatives; the shares in their leaves
+    count known labels only.
+
+    >>> from tailmask.data.rows import Rows
+    >>> rows = Rows(np.arange(20.0)[:, None], np.arange(20)[:, None] > 9)
+    >>> (ForestLearner(trees=5).fit(rows, seed=0).logits(rows)[:, 0] > 0).sum()
+    tensor(10)
+
+    Args:
+        trees: Number of trees.
+        min_samples_leaf: The least number of rows in a leaf.
+
+    Paper:
+        Geurts, Ernst, Wehenkel, [Extremely randomized trees](https://doi.org/10.1007/s10994-006-6226-1),
+        Machine Learning 63, 2006
+    """
+
+    model = Forest
+
+    trees: Annotated[int, Option(minimum=1)] = 300
+    min_samples_leaf: Annotated[int, Option(minimum=1)] = 1
+
+    def fit_model(self, inputs: dict[str, Any], *, categorical: Sequence[int]) -> tuple[Model, Array | None]:
+        return fit_forest(**inputs, trees=self.trees, min_samples_leaf=self.min_samples_leaf), None
+
+
 def _flatten(tree: Any, *, features: int) -> tuple[FlatTrees, npt.NDArray[np.int32]]:
-    """One of scikit-learn's trees as flat arrays, and the leaf that each of its nodes is (−1: none)."""
+    """One of scikit-learn's trees as flat arrays, and the leaf number of each node (−1 if it is no leaf)."""
     is_leaf = tree.children_left < 0
     inner = np.flatnonzero(~is_leaf)
     leaf_of_node = np.where(is_leaf, np.cumsum(is_leaf) - 1, -1).astype(np.int32)
@@ -173,8 +212,8 @@ class _Labels:
     """The training labels, in the forms that trees are grown on and leaves are counted from."""
 
     positives: Any  # scipy CSR (N, C)
-    unknown: Any  # scipy CSR (N, C), None where all labels are known
-    scale: Array  # (C,): by what a label is multiplied when trees are grown
+    unknown: Any  # scipy CSR (N, C); None if all labels are known
+    scale: Array  # (C,): the factor of each label when trees are grown
     prior: Array  # (C,): logit of the prevalence
 
     @classmethod
@@ -189,7 +228,7 @@ class _Labels:
         )
 
     def outputs(self, tree_seed: int) -> npt.NDArray[np.float64]:
-        """What one tree is grown on: the scaled labels, added up with random signs where they are many."""
+        """The outputs for one tree: the scaled labels; many labels are summed with random signs."""
         count = self.positives.shape[1]
         generator = np.random.default_rng(tree_seed)
         if count <= _MOST_OUTPUTS:

@@ -1,4 +1,4 @@
-"""Rows that a fit holds out of its own rows, to steer by."""
+"""Rows that a fit holds out of its own rows, to guide training."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy.typing as npt
 import torch
 
 from tailmask.data.splits import fold_numbers
-from tailmask.learners.arrays import Array
+from tailmask.learners.matrices import Array
 
 __all__ = ["inner_cuts"]
 
-# With more rows than these, one of the inner folds is held out; else each of them in turn.
+# With more rows than this, only one inner fold is held out; otherwise each in turn.
 _FOLDS, _FEW_ROWS = 4, 3000
 
 
 def inner_cuts(targets: Array, *, seed: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Kept and held-out rows inside a fit, stratified over all labels; none where rows are too few.
+    """Kept and held-out rows inside a fit, stratified over all labels; empty if there are too few rows.
 
     >>> [len(held) for _, held in inner_cuts(np.tile(np.eye(2, dtype=np.int8), (8, 1)), seed=0)]
     [4, 4, 4, 4]

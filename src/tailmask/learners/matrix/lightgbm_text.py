@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailmask.learners.arrays import Array
+from tailmask.learners.matrices import Array
 from tailmask.learners.matrix.flat_trees import FlatTrees, float32_below
 
 __all__ = ["read_trees"]
@@ -14,7 +14,7 @@ _CATEGORICAL, _DEFAULT_LEFT, _KIND_SHIFT, _KIND_NAN = 1, 2, 2, 2
 
 
 def read_trees(text: str, *, features: int) -> tuple[FlatTrees, Array]:
-    """All trees of a model's text, and what their leaves add to the raw score.
+    """All trees of a model's text, and the values that their leaves add to the raw score.
 
     >>> trees, values = read_trees("Tree=0\\nnum_leaves=1\\nleaf_value=-1.5\\n", features=3)
     >>> trees.leaves, values.tolist()

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from tailmask._util.cores import num_threads
 from tailmask._util.messages import UserError, require
-from tailmask.learners.arrays import Array, Matrix, check_matrix, check_targets, prior_logits, take
+from tailmask._util.registry import Option, word
+from tailmask.learners.matrices import Array, Matrix, check_matrix, check_targets, prior_logits
 from tailmask.learners.matrix.inner_folds import inner_cuts
+from tailmask.learners.matrix.matrix_learner import MatrixLearner, Model
+from tailmask.learners.stored_models import take
 from tailmask.masking.ratio_track import Masking, RatioTrack
 
-__all__ = ["LinearModel", "fit_linear", "fit_masked_linear"]
+__all__ = ["LinearLearner", "LinearModel", "fit_linear", "fit_masked_linear"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
-_GRID = (1.0, 0.1, 10.0)  # 1 first: it is what a short deadline leaves time for
-# Labels with this many positives and negatives take part in the choice of C, at most this many of them.
+_GRID = (1.0, 0.1, 10.0)  # 1 first: with a short deadline there is no time for more
+_HALF_STEP = 3.0
+# C is chosen on labels with at least this many positives and negatives, and on at most this many labels.
 _ENOUGH, _MOST_LABELS = 12, 40
-# The rows are cut into this many folds. With more rows than these, only the first fold is held out.
+# The number of folds. With more rows than the second number, only the first fold is held out.
 _FOLDS, _FEW_ROWS = 4, 3000
 _ITERATIONS = 500
+_TOLERANCE = 1e-4  # scikit-learn's, for a label that half of the rows have
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,11 @@ class LinearModel:
     weights: Array  # (F, C) float32
     bias: Array  # (C,) float32
     C: float
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The numbers of features and classes."""
+        return len(self.weights), len(self.bias)
 
     def logits(self, matrix: Matrix) -> Tensor:
         """The logits of all labels: (N, C) float32."""
@@ -79,10 +89,11 @@ def fit_linear(
     `label_weights` (N, C); a label of weight 0 counts as unknown. A class with one value only gets the logit
     of its smoothed prevalence. The optimisation starts from the model `start`.
 
-    One `C` serves all labels. By default it is that of `start`, else the one of 0.1, 1 and 10 with the lowest
-    mean log-loss on held-out rows; where the best is at the edge, one step further is tried. Labels with
-    fewer than 12 positives or negatives take no part; if all have fewer, C is 1. Average precision is too
-    noisy for this choice: C then differs between folds, and so does the scale of their logits.
+    All labels have the same `C`. By default it is the `C` of `start`, else the one with the lowest mean
+    log-loss on held-out rows. First 0.1, 1 and 10 are tried. If the best is at the edge, one step further is
+    tried, and then a third and three times the best. Labels with fewer than 12 positives or negatives do not
+    count; if all have fewer, C is 1. Average precision is too noisy for this choice: C would differ between
+    folds, and so would the scale of their logits.
 
     The choice of C takes at most a third of the time to `deadline`, a time of `time.monotonic()`. Labels that
     are not started by the deadline keep the weights of `start`, else get the logit of their prevalence.
@@ -96,7 +107,7 @@ def fit_linear(
     if C is not None and not C > 0:
         raise ValueError(f"C must be above 0, got {C}")
     strength = C if C is not None else None if start is None else start.C
-    threads = threads or os.cpu_count() or 1
+    threads = threads or num_threads()
     with warnings.catch_warnings(), require("threadpoolctl", extra="cli").threadpool_limits(1):
         warnings.filterwarnings(
             "ignore", category=require("sklearn.exceptions", extra="cli").ConvergenceWarning
@@ -112,17 +123,17 @@ def fit_masked_linear(
     masking: Masking,
     *,
     seed: int,
-    C: float | None = None,  # noqa: N803
+    C: float | None = None,  # noqa: N803  as in `fit_linear`
     pos_power: float = 0.0,
     deadline: float | None = None,
     threads: int | None = None,
 ) -> tuple[LinearModel, RatioTrack]:
-    """Fit with Partial Label Masking: each label weighs its keep probability (Eq. 3 in expectation).
+    """Fit with Partial Label Masking: each label's weight is its keep probability (Eq. 3 in expectation).
 
-    Models of inner folds are fitted again and again, each from where it was, and their outputs for the rows
-    that they did not see move the ratios. The model that is returned is fitted on all rows at the last
-    ratios; `RatioTrack.prior_shift`, added to its logits, gives those under the data's own prevalence. `C` is
-    chosen before anything is masked, and the other arguments are those of `fit_linear`.
+    Models of inner folds are fitted repeatedly, each starting from its last weights. Their outputs for the
+    held-out rows move the ratios. The returned model is fitted on all rows with the last ratios.
+    Add `RatioTrack.prior_shift` to its logits to get those for the prevalence of the data. `C` is chosen
+    before anything is masked. The other arguments are those of `fit_linear`.
 
     >>> x = np.arange(-8, 8, dtype=np.float32)[:, None]
     >>> model, track = fit_masked_linear(x, (x > 3).astype(np.int8), Masking(), C=1.0, seed=0)
@@ -154,6 +165,49 @@ def fit_masked_linear(
     weights = track.label_weights(targets)
     model = fit_linear(matrix, targets, C=plain.C, label_weights=weights, deadline=deadline, **options)
     return model, track
+
+
+@word(
+    "linear",
+    kind="learner",
+    implies="bce",
+    summary="logistic regression, one per label",
+)
+@dataclass(frozen=True)
+class LinearLearner(MatrixLearner):
+    """Logistic regression on scaled features, one per label, with an L2 penalty.
+
+    Strong on texts and on tables with many features, and fast. All labels have the same `C`, which is chosen
+    on held-out rows. With a pretrained model's features of texts, it also learns from the words.
+
+    >>> from tailmask.data.rows import Rows
+    >>> rows = Rows(np.arange(20.0)[:, None], np.arange(20)[:, None] > 9)
+    >>> fitted = LinearLearner(C=1.0).fit(rows, seed=0)
+    >>> (fitted.logits(rows)[:, 0] > 0).sum()
+    tensor(10)
+
+    Args:
+        C: Inverse strength of the penalty. By default the best of 0.03 to 30 on held-out rows.
+        pos_power: Positives weigh (negatives / positives) to this power.
+        masking: How to mask labels; None masks none.
+    """
+
+    model = LinearModel
+    form = "scaled"
+    words = True
+
+    C: Annotated[float | None, Option(above=0)] = None
+    pos_power: Annotated[float, Option(minimum=0, maximum=1)] = 0.0
+    masking: Masking | None = None
+
+    def fit_model(self, inputs: dict[str, Any], *, categorical: Sequence[int]) -> tuple[Model, Array | None]:
+        options: dict[str, Any] = {"C": self.C, "pos_power": self.pos_power}
+        shift = _unweighted(inputs["targets"], self.pos_power)
+        if self.masking is None:
+            return fit_linear(**inputs, **options), shift
+        model, track = fit_masked_linear(**inputs, **options, masking=self.masking)
+        unmasked = track.prior_shift.numpy()
+        return model, unmasked if shift is None else unmasked + shift
 
 
 def _part(deadline: float | None, share: float) -> float | None:
@@ -204,19 +258,22 @@ class _Problem:
         return cls(matrix, targets, label_weights, positive_weight, start)
 
     def labels_with(self, count: int) -> npt.NDArray[np.int64]:
-        """The labels with at least so many known positives and negatives."""
+        """The labels with at least this many known positives and negatives."""
         return np.flatnonzero(np.minimum((self.targets == 1).sum(0), (self.targets == 0).sum(0)) >= count)
 
     def fit_label(
         self, label: int, rows: Array, *, strength: float, coefficients: tuple[Array, float]
     ) -> tuple[Array, float]:
-        """Weights (F,) and bias of one label, fitted on some rows from given coefficients on."""
+        """Weights (F,) and bias of one label, fitted on some rows, starting from given coefficients."""
         labels = self.targets[rows, label]
         weights = np.where(labels == 1, self.positive_weight[label], 1.0)
         if self.weights is not None:
             weights = weights * self.weights[rows, label]
+        # scikit-learn compares the gradient of the mean loss with `tol`. Rare positives hardly move that
+        # mean: with the same `tol` for all labels, a rare label would end where it starts, at its prevalence.
+        share = min(weights[labels == 1].sum(), weights[labels == 0].sum()) / weights.sum()
         model = require("sklearn.linear_model", extra="cli").LogisticRegression(
-            C=strength, solver="lbfgs", max_iter=_ITERATIONS, warm_start=True
+            C=strength, solver="lbfgs", max_iter=_ITERATIONS, tol=_TOLERANCE * 2 * share, warm_start=True
         )
         model.coef_, model.intercept_ = coefficients[0][None], np.array([coefficients[1]])
         model.classes_ = np.array([0, 1])
@@ -271,11 +328,14 @@ def _choose(problem: _Problem, *, seed: int, deadline: float | None, threads: in
         score(strength)
     if len(scores) == len(_GRID) and best() in (min(_GRID), max(_GRID)):
         score(best() / 10 if best() < 1 else best() * 10)
+    center = best()
+    for strength in (center * _HALF_STEP, center / _HALF_STEP):
+        score(strength)
     return best()
 
 
 def _cuts(labels: Array, generator: np.random.Generator) -> list[tuple[Array, Array]]:
-    """Kept and held-out rows of one label, stratified: all folds where rows are few, else one of them."""
+    """Kept and held-out rows of one label, stratified: all folds if there are few rows, else one of them."""
     fold = np.full(len(labels), -1)
     for side in (0, 1):
         rows = generator.permutation(np.flatnonzero(labels == side))
@@ -297,3 +357,14 @@ def _held_out_score(problem: _Problem, cut: tuple[int, Array, Array], *, strengt
 def _in_threads(function: Callable[[_T], _R], jobs: Iterable[_T], threads: int) -> list[_R]:
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(function, jobs))
+
+
+def _unweighted(targets: Array, pos_power: float) -> Array | None:
+    """The shift that undoes the weights of the positives: minus the log of the weight, (C,)."""
+    if pos_power == 0.0:
+        return None
+    positives, negatives = (targets == 1).sum(0), (targets == 0).sum(0)
+    has_both = (positives > 0) & (negatives > 0)  # a class with one value is fitted without weights
+    ratio = np.where(has_both, negatives, 1) / np.where(has_both, positives, 1)
+    shift: Array = (-pos_power * np.log(ratio)).astype(np.float32)
+    return shift

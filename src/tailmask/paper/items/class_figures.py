@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassItem", "accuracy_item", "class_item"]
 
-# The paper does not say which imbalances its three panels show; these span those of its tables.
+# The paper does not name the imbalances of its three panels; these span the range of its tables.
 FIGURE3_RHO = (10.0, 100.0, 200.0)
 _TITLES = {"f1": "F1", "precision": "Precision", "recall": "Recall"}
 

@@ -87,7 +87,7 @@ class ImbalanceItem:
             counts = objective.sampler.class_counts() if objective.sampler is not None else train.counts()
             drawn.append(_imbalance(counts[1].tolist(), counts[0].tolist()))
         samples = getattr(objective.sampler, "samples_per_class", None)
-        rows.append(ResultRow(f"Undersampling, {samples} a class", _cells(drawn)))
+        rows.append(ResultRow(f"Undersampling, {samples} per class", _cells(drawn)))
         kept = []
         for run in runs.find(self.arms[0]):
             keep = run.history[-1]["keep"]

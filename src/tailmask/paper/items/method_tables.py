@@ -29,7 +29,7 @@ _TITLES = {
 _LABELS = {"table5": "λ", "table6": "Initial ratio"}
 _DATA_TITLES = {"cifar10-lt": "CIFAR-10-LT", "cifar100-lt": "CIFAR-100-LT"}
 _INITIAL_RATIOS = {"min": "min r", "max": "max r", "mean": "mean r", "class": "r, the data's"}
-# β of the class-balanced weights on CIFAR-100 by ρ, after Cui et al.; the recipe has that of ρ = 100 and 200.
+# β of the class-balanced weights on CIFAR-100 by ρ, after Cui et al.; the recipe has β for ρ = 100 and 200.
 _CIFAR100_BETA = {50.0: 0.99, 20.0: 0.99, 10.0: 0.999}
 _QUOTED = "The paper quotes its rows bce+cb and ldam+drw from Cui et al. (2019) and Cao et al. (2019)."
 

@@ -1,4 +1,4 @@
-"""Tables and figures on other data than the paper's: the setting, and the measures instead of the paper's."""
+"""Tables and figures on other data than the paper's: their setting and their measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figure 2: how the ratios of the classes move from epoch to epoch."""
+"""Figure 2: the ratios of the classes over the epochs."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["by_class", "class_curves"]
 
-# Limits for names below the axis: each class has one up to the first, horizontal up to the second.
+# All classes have names below the axis up to the first number; names are horizontal up to the second.
 MOST_NAMES, MOST_STRAIGHT = 100, 12
 
 
@@ -84,7 +84,7 @@ def class_curves(
 ) -> Figure:
     """Curves of a measure by class for several methods, one panel per setting (the paper's figure 3).
 
-    `panels[setting][method]` has values (C,); a setting's name is such as "ρ = 100".
+    `panels[setting][method]` has values (C,). A setting's name is the title of its panel.
 
     >>> panels = {"ρ = 100": {"bce": [0.9, 0.4], "plm": [0.9, 0.6]}}
     >>> len(class_curves(panels, classes=["a", "b"], train_positives=[9, 1]).axes[0].lines)

@@ -17,7 +17,7 @@ from tailmask.data.dataset import Dataset
 
 __all__ = ["draw_co_occurrence", "draw_frequencies", "draw_pictures"]
 
-# Up to this many classes, each has its name beside it; with more, only some have.
+# Up to this number of classes, all names are shown; with more, only some.
 MOST_NAMES = 100
 # A heat map shows at most this many classes, the most frequent ones.
 MOST_CELLS = 1000

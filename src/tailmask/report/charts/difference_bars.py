@@ -9,7 +9,7 @@ import numpy as np
 
 from tailmask.comparison.comparison_result import Comparison, Difference
 from tailmask.comparison.measures import describe
-from tailmask.comparison.outputs import Decision
+from tailmask.comparison.run_outputs import Decision
 from tailmask.report.charts.style import GRID, MUTED, SERIES, logarithmic_scale, new_figure, styled
 
 if TYPE_CHECKING:
@@ -93,7 +93,9 @@ def grouped_bars(
     axes.set_xticks(range(len(groups)), list(groups))
     axes.set_ylabel(label)
     if logarithmic:
-        logarithmic_scale(axes)
+        logarithmic_scale(
+            axes, [1.0, *(value for by_method in groups.values() for value in by_method.values())]
+        )
         axes.set_ylim(bottom=1.0)
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
     return figure

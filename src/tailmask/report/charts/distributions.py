@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from tailmask.functional import histogram
-from tailmask.report.charts.style import SERIES, new_figure, shorten, styled
+from tailmask.report.charts.style import SERIES, legend_below, new_figure, shorten, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +65,7 @@ def output_distributions(
         axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     for axes in grid[-1]:
         axes.set_xlabel("output ŷ")
-    grid[1, -1].legend(loc="upper right")  # few outputs of absent classes are there
+    legend_below(figure, grid[0, -1])
     return figure
 
 

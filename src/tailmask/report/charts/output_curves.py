@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailmask.report.charts.style import GRID, MUTED, SERIES, new_figure, shorten, styled
+from tailmask.report.charts.style import GRID, MUTED, SERIES, legend_below, new_figure, shorten, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +44,7 @@ def precision_recall_curves(
         axes.set(xlim=(0, 100), ylim=(0, 100), xticks=[0, 50, 100], yticks=[0, 50, 100])
         axes.set_xlabel("recall, %")
     grid[0].set_ylabel("precision, %")
-    grid[0].legend(loc="upper left", bbox_to_anchor=(0.0, -0.22), ncols=3, borderaxespad=0.0)
+    legend_below(figure, grid[0])
     return figure
 
 
@@ -57,7 +57,7 @@ def calibration_curves(
 ) -> Figure:
     """Share of present labels by mean output, one pair of arrays per class; the diagonal is calibrated.
 
-    Axes have a square-root scale: rare classes have small outputs and would be a dot otherwise.
+    Axes have a square-root scale: otherwise a rare class would be a dot, because its outputs are small.
 
     >>> figure = calibration_curves({"bce": [([0.1, 0.6], [0.2, 0.5])]}, classes=["cat"], train_positives=[4])
     >>> figure.axes[0].lines[1].get_ydata().tolist()
@@ -78,7 +78,7 @@ def calibration_curves(
         axes.set(xlim=(0, 100), ylim=(0, 100), xticks=[1, 10, 25, 50, 100], yticks=[1, 10, 25, 50, 100])
         axes.set_xlabel("mean output, %")
     grid[0].set_ylabel("present, %")
-    grid[0].legend(loc="upper left", bbox_to_anchor=(0.0, -0.22), ncols=3, borderaxespad=0.0)
+    legend_below(figure, grid[0])
     return figure
 
 

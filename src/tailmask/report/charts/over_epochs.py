@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_LINES", "divergence_trajectories", "loss_curves", "ratio_trajectories"]
 
-# At most this many classes have their own lines; with more, a band covers all classes.
+# Up to this number of classes, each has its own line; with more, a band covers all classes.
 MOST_LINES = 10
 
 
@@ -28,14 +28,19 @@ def ratio_trajectories(
 ) -> Figure:
     """Target ratio r̄ of each class over the epochs, (T, C), on a logarithmic scale (the paper's figure 2).
 
+    Classes without training positives are left out: their ratio is the smallest number above zero, and a
+    scale with this number would flatten all other lines.
+
     >>> figure = ratio_trajectories([[2.0, 0.1], [1.5, 0.2]], classes=["a", "b"], train_positives=[20, 1])
     >>> [line.get_ydata().tolist() for line in figure.axes[0].lines]
     [[2.0, 1.5], [0.1, 0.2]]
     """
     figure, grid = new_figure(height=4.0)
     axes = grid[0, 0]
-    logarithmic_scale(axes)
-    _class_lines(axes, np.asarray(ratios, dtype=float), classes, train_positives)
+    shown = [index for index, positives in enumerate(train_positives) if positives > 0]
+    values = np.asarray(ratios, dtype=float)[:, shown]
+    logarithmic_scale(axes, values)
+    _class_lines(axes, values, [classes[i] for i in shown], [train_positives[i] for i in shown])
     axes.set_ylabel("target ratio r̄, positives to negatives")
     axes.set_xlabel("epoch")
     return figure
@@ -71,7 +76,7 @@ def loss_curves(
     *,
     measure: str = "F1",
 ) -> Figure:
-    """Training loss over the epochs, and beside it a measure from 0 to 1 on validation data.
+    """Training loss over the epochs, and a measure from 0 to 1 on validation data in a second panel.
 
     Each method has the mean and the range over its seeds.
 
@@ -79,11 +84,13 @@ def loss_curves(
     >>> [axes.lines[0].get_ydata().round(1).tolist() for axes in figure.axes]
     [[2.5, 1.0], [30.0, 40.0]]
     """
+    if validation and not any(np.any(np.asarray(curves)) for curves in validation.values()):
+        validation = None  # zero at every epoch: the panel would show nothing
     figure, grid = new_figure(1, 1 + bool(validation), height=3.4, width=11.0 if validation else 9.0)
     axes = grid[0, 0]
     every = np.concatenate([np.ravel(curves) for curves in losses.values()])
     if np.nanmin(every) > 0 and np.nanmax(every) > 20 * np.nanmin(every):
-        logarithmic_scale(axes)
+        logarithmic_scale(axes, every)
     _method_lines(axes, losses)
     axes.set_ylabel("training loss")
     if validation:
@@ -178,8 +185,10 @@ def _spread(heights: NDArray[np.float64], room: float) -> NDArray[np.float64]:
             break
         apart[1:] += moves
         apart[:-1] -= moves
-    if len(apart):
-        apart += np.clip(-apart[0], 0.0, None) - np.clip(apart[-1] - 1.0, 0.0, None)
+    for index in range(len(apart)):
+        apart[index] = max(apart[index], apart[index - 1] + room if index else 0.0)
+    for index in reversed(range(len(apart))):
+        apart[index] = min(apart[index], apart[index + 1] - room if index + 1 < len(apart) else 1.0)
     return apart
 
 

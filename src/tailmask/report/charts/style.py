@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tailmask._util.messages import require
 
@@ -21,6 +21,7 @@ __all__ = [
     "SERIES",
     "SETTINGS",
     "TEXT",
+    "legend_below",
     "logarithmic_scale",
     "new_figure",
     "shorten",
@@ -48,6 +49,7 @@ SETTINGS = {
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,  # ticks are plain numbers, without "+5e1" above the axis
     "legend.frameon": False,
     "lines.linewidth": 1.8,
 }
@@ -76,6 +78,12 @@ def new_figure(
     return figure, axes
 
 
+def legend_below(figure: Figure, axes: Axes) -> None:
+    """Add a legend of the lines in `axes` below all panels: inside of a panel it would hide lines."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", ncols=3)
+
+
 def _plain(axes: Axes) -> None:
     """Remove the frame of the axes and add a faint grid."""
     for side in ("top", "right", "left"):
@@ -85,11 +93,18 @@ def _plain(axes: Axes) -> None:
     axes.grid(axis="y", color=GRID, linewidth=0.8)
 
 
-def logarithmic_scale(axes: Axes) -> None:
-    """Make the vertical axis logarithmic, with plain numbers."""
+# A logarithmic axis with at most this number of powers of ten has ticks between them.
+MOST_DECADES = 3
+
+
+def logarithmic_scale(axes: Axes, values: ArrayLike) -> None:
+    """Make the vertical axis logarithmic, with plain numbers and ticks for the range of the values."""
     ticker = require("matplotlib.ticker", extra="cli")
+    every = np.asarray(values, dtype=float)
+    shown = every[every > 0]
+    few = shown.size == 0 or shown.max() <= 10.0**MOST_DECADES * shown.min()
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=10))
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["save_svg"]
 
-# Text stays text, and the same figure gives the same bytes.
+# Text is not drawn as curves, and the same figure gives the same bytes.
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "tailmask"}
 
 

@@ -40,7 +40,7 @@ class RowSource(Protocol):
 def batches(source: RowSource, order: Tensor, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
     """The batches of the rows in `order`, gathered in blocks.
 
-    Gathering costs more per call than per row, so a block holds as many batches as `BLOCK_BYTES` allow.
+    Gathering costs more per call than per row, so a block holds all batches that fit into `BLOCK_BYTES`.
     """
     per_block = max(1, BLOCK_BYTES // max(1, source.row_bytes * batch_size)) * batch_size
     for first in range(0, len(order), per_block):
@@ -106,7 +106,7 @@ class TableLoop:
         rate: Callable[[int], float],
         on_step: Callable[[int, float, int], None] | None = None,
     ) -> Fault | None:
-        """Train on the batches of an epoch; stop at NaN or infinite values, and return where they are.
+        """Train on the batches of one epoch. At NaN or infinite values, stop and return their place.
 
         `rate` returns the learning rate of a step, counted from 0. `on_step` gets the step, its loss and its
         number of rows.
@@ -118,10 +118,10 @@ class TableLoop:
             with torch.autocast(self.device.type, torch.bfloat16) if self.bf16 else contextlib.nullcontext():
                 logits = self.network(inputs)
                 loss = batch_loss(criterion, logits, *labels)
-            # Each member gets the gradient of a network that is trained alone.
+            # Each member gets the gradient that it would get as the only network.
             gradients = torch.autograd.grad(loss if logits.ndim == 2 else loss * len(logits), parameters)
             value = loss.item()
-            # PLM leaves out outputs that are not finite, so the loss alone does not show them.
+            # PLM leaves out outputs that are not finite, so the loss does not show them.
             if not (math.isfinite(value) and math.isfinite(logits.detach().sum().item())):
                 fault = _fault(step, value, logits, inputs)
                 if fault is not None:

@@ -8,17 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tailmask._util.messages import UserError, require
+from tailmask._util.messages import UserError
 from tailmask.data.dataset import Split
 from tailmask.models.last_layer import last_bias
-from tailmask.runs.history import append_record, epoch_record, scalars, to_line
+from tailmask.runs.history import append_record, epoch_record, to_line
 from tailmask.runs.recipe import OptimizerRecipe
 from tailmask.training.checkpoint_file import (
     LASTING,
     remove_checkpoints,
     write_checkpoint,
 )
-from tailmask.training.context import terminations
+from tailmask.training.context_managers import terminations
 from tailmask.training.progress import StepReports
 from tailmask.training.run_results import write_results
 from tailmask.training.session import Session
@@ -27,12 +27,12 @@ from tailmask.training.tables.table_loop import TableLoop, batches
 
 __all__ = ["Checkpoints", "train_table"]
 
-# A state of at most this many bytes is copied after each epoch: then an interrupt loses no finished epoch.
+# Up to this size in bytes, the state is copied after each epoch: an interrupt then loses no finished epoch.
 KEPT_BYTES = 2**28
 
 
 def train_table(session: Session, checkpoint: dict[str, Any]) -> None:
-    """Train a run, from a checkpoint's content unless it is empty, and write the results."""
+    """Train a run and write the results; resume if the checkpoint's content is not empty."""
     parts, config, progress = session.parts, session.config, session.progress
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     parts.network.to(device).train()
@@ -49,37 +49,29 @@ def train_table(session: Session, checkpoint: dict[str, Any]) -> None:
             optimizer.load_state(checkpoint["optimizer_states"][0])
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise UserError(
-                f"the checkpoint in {session.folder} does not fit this run: remove the folder to train anew"
+                f"the checkpoint in {session.folder} does not fit this run: remove the folder to train again"
             ) from error
     epochs = config.recipe.schedule.epochs
     if progress is not None:
         progress.begin(done=done, total=epochs)
-    writer = _writer(session)
     checkpoints = Checkpoints(session, state, optimizer)
     with terminations():
         try:
             for epoch in range(done, epochs):
                 record = _train_epoch(session, loop, epoch)
                 checkpoints.add(record)
-                if writer is not None:
-                    for name, value in scalars(record).items():
-                        writer.add_scalar(name, value, record["epoch"])
-                if progress is not None:
-                    progress.record(record)
+                session.report(record)
         except OSError:
             raise
         except BaseException:
             checkpoints.rescue()
             raise
-        finally:
-            if writer is not None:
-                writer.close()
         write_results(session.folder, parts, config, device=device)
     remove_checkpoints(session.folder)
 
 
 def _train_epoch(session: Session, loop: TableLoop, epoch: int) -> dict[str, Any]:
-    """Train an epoch, counted from 0, and return its record."""
+    """Train one epoch, counted from 0, and return its record."""
     parts, schedule, lr = session.parts, session.config.recipe.schedule, session.config.recipe.optimizer.lr
     began = time.perf_counter()
     in_force = parts.begin_epoch(epoch)
@@ -139,7 +131,7 @@ class _Rows:
 class Checkpoints:
     """History and checkpoints of a run: one line per epoch, and a checkpoint every few seconds.
 
-    A killed process loses those seconds. On an interrupt or an error, `rescue` writes the state after the
+    A killed process loses these seconds. On an interrupt or an error, `rescue` writes the state after the
     last finished epoch; a copy of that state is kept if it is small.
     """
 
@@ -156,7 +148,7 @@ class Checkpoints:
         self._is_small = sum(tensor.nbytes for tensor in tensors) <= KEPT_BYTES
 
     def add(self, record: dict[str, Any]) -> None:
-        """An epoch is done."""
+        """Add the record of a finished epoch."""
         is_due = time.monotonic() - self._written >= self.SECONDS_BETWEEN
         append_record(self.folder / "history.jsonl", record, durable=is_due)
         self.lines.append(to_line(record))
@@ -187,9 +179,3 @@ def build_optimizer(network: nn.Module, recipe: OptimizerRecipe) -> Optimizer:
     if last is not None:
         groups.append(([last], 0.0))
     return Optimizer(groups, name=recipe.name, momentum=recipe.momentum)
-
-
-def _writer(session: Session) -> Any:
-    if not session.tensorboard:
-        return None
-    return require("tensorboardX", extra="tensorboard").SummaryWriter(str(session.folder / "tensorboard"))

@@ -10,20 +10,13 @@ from typing import Literal
 
 from tailmask._util.messages import UserError
 
-__all__ = ["Placement", "num_cores"]
+__all__ = ["Placement"]
 
 # Slurm's numbers of tasks per machine: of this step, of the option, of the whole job.
 _TASKS_PER_NODE = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 
 # Steps with this number or a higher one are Slurm's own, such as the shell that salloc opens.
 _OWN_STEPS = 0xFFFFFFF0
-
-
-def num_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

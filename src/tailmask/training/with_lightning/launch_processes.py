@@ -25,7 +25,7 @@ __all__ = ["launch"]
 INTERRUPTED = 130  # exit code of a rank that was stopped by Ctrl-C
 SECONDS_TO_STOP = 10.0
 
-multiprocessing: Any = torch.multiprocessing  # which has no types
+multiprocessing: Any = torch.multiprocessing  # it has no types
 
 
 def launch(
@@ -53,7 +53,7 @@ def launch(
         _work, args=arguments, nprocs=execution.devices, start_method=method, join=False
     )
     try:
-        # One rank's end makes the others fail: those that know the cause are given the time to tell it.
+        # If one rank ends, the others fail: ranks that know the cause get time to report it.
         while not ranks.join(grace_period=SECONDS_TO_STOP):
             pass
     except KeyboardInterrupt:
@@ -102,7 +102,7 @@ def _work(
 
 
 def _check_devices(asked: int) -> None:
-    """Refuse more processes than devices: a mistyped number would bring the machine down."""
+    """Refuse more processes than devices: a mistyped number would overload the machine."""
     gpus = torch.cuda.device_count()
     available = gpus or os.cpu_count() or 1
     if asked > available:
@@ -114,7 +114,7 @@ def _check_devices(asked: int) -> None:
 
 
 def _stop(processes: Sequence[Any]) -> None:
-    """Stop the ranks: Ctrl-C in a terminal reaches them, but a signal to this process alone does not."""
+    """Stop the ranks: Ctrl-C in a terminal reaches them, but a signal to only this process does not."""
     for patience, number in ((1.0, signal.SIGINT), (SECONDS_TO_STOP, signal.SIGKILL)):
         deadline = time.monotonic() + patience
         for process in processes:

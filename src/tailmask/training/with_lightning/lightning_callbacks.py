@@ -12,7 +12,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import Checkpoint
 from pytorch_lightning.plugins.io import CheckpointIO
 
-from tailmask.runs.history import append_record, scalars, to_line
+from tailmask.runs.history import append_record, to_line
 from tailmask.training.checkpoint_file import LASTING, RECENT, read_checkpoint, write_checkpoint
 from tailmask.training.progress import Progress, StepReports
 from tailmask.training.with_lightning.lightning_module import TrainingModule
@@ -41,9 +41,9 @@ class AtomicCheckpointIO(CheckpointIO):
 class EpochRecorder(Checkpoint):
     """Writes a line of history after each epoch, then the checkpoint that makes the epoch count as finished.
 
-    The checkpoint holds all lines, too: a resumed run restores its history from them. Lightning calls a
+    The checkpoint also holds all lines: a resumed run restores its history from them. Lightning calls a
     `Checkpoint` after all other callbacks and the module. A killed process loses nothing that it has written.
-    The files are also flushed to the disk, against power cuts, but not after every short epoch.
+    To survive power cuts, the files are also flushed to the disk, but not after every short epoch.
     """
 
     SECONDS_BETWEEN_SYNCS = 10.0
@@ -68,8 +68,6 @@ class EpochRecorder(Checkpoint):
         durable = time.monotonic() - self.last_sync >= self.SECONDS_BETWEEN_SYNCS
         if trainer.is_global_zero:
             append_record(self.folder / "history.jsonl", record, durable=durable)
-        for logger in trainer.loggers:
-            logger.log_metrics(scalars(record), step=record["epoch"])
         trainer.save_checkpoint(self.folder / (LASTING if durable else RECENT), storage_options=durable)
         if durable:
             self.last_sync = time.monotonic()

@@ -1,4 +1,4 @@
-"""The Lightning module: a network, the objective of a method, and the course of an epoch."""
+"""The Lightning module: a network, the objective of a method, and the steps of an epoch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TrainingModule(pl.LightningModule):
 
     @property
     def shard(self) -> Shard:
-        """Rank of this process, and the number of ranks."""
+        """The rank of this process, and the number of ranks."""
         return Shard(self.global_rank, self.trainer.world_size)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -84,7 +84,7 @@ class TrainingModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Loss of a batch."""
         inputs, targets, scale = batch
-        # Batches of other sizes are not compiled: each size would be compiled anew, and the kernels for a
+        # Batches of other sizes are not compiled: each size would be compiled again, and the kernels for a
         # batch must not depend on when the process was started.
         full = batch_idx + 1 < self.trainer.num_training_batches
         network = self.compiled if self.compiled is not None and full else self.network
@@ -120,7 +120,7 @@ class TrainingModule(pl.LightningModule):
             raise UserError(f"the network of {name} failed in training: {reason(error)}") from error
         if not isinstance(logits, Tensor):
             kind = type(logits).__name__
-            raise UserError(f"the network of {name} must return logits in training, too, got a {kind}")
+            raise UserError(f"the network of {name} must also return logits in training, got a {kind}")
         return logits
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

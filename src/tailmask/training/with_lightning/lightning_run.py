@@ -1,4 +1,4 @@
-"""Training with Lightning: images, networks of the user's own, compiled networks, several devices."""
+"""Training with Lightning: images, users' own networks, compiled networks, several devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from tailmask._util.messages import UserError
 from tailmask.training.checkpoint_file import remove_checkpoints
-from tailmask.training.context import interrupts
+from tailmask.training.context_managers import interrupts
 from tailmask.training.run_results import write_results
 from tailmask.training.session import Session
 from tailmask.training.with_lightning.devices import Placement
@@ -23,8 +23,8 @@ def train_with_lightning(session: Session, placement: Placement, checkpoint: Pat
     """Train a run, from a checkpoint if there is one, and write its results."""
     folder, config, progress = session.folder, session.config, session.progress
     module = TrainingModule(session.parts)
-    recorder = EpochRecorder(folder, None if progress is None else progress.record, lines=session.lines)
-    trainer = build_trainer(config, placement, recorder, progress=progress, tensorboard=session.tensorboard)
+    recorder = EpochRecorder(folder, session.report, lines=session.lines)
+    trainer = build_trainer(config, placement, recorder, progress=progress)
     if config.compiled:
         # Compile the function, not the module: a compiled module would be a second owner of the weights.
         module.compiled = torch.compile(module.network.forward, dynamic=False)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytorch_lightning as pl
 from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 
-from tailmask._util.messages import require
 from tailmask.runs.config import RunConfig
 from tailmask.training.progress import Progress
 from tailmask.training.with_lightning.devices import Placement
@@ -30,7 +26,6 @@ def build_trainer(
     recorder: EpochRecorder,
     *,
     progress: Progress | None,
-    tensorboard: bool,
 ) -> pl.Trainer:
     """The trainer of a run; `recorder` writes its epochs."""
     callbacks: list[pl.Callback] = [recorder]
@@ -45,7 +40,7 @@ def build_trainer(
         accumulate_grad_batches=config.recipe.schedule.accumulate,
         callbacks=callbacks,
         plugins=[AtomicCheckpointIO(), _cluster(placement)],
-        logger=_logger(recorder.folder) if tensorboard else False,
+        logger=False,
         default_root_dir=recorder.folder,
         reload_dataloaders_every_n_epochs=1,  # a sampler may draw new samples for each epoch
         use_distributed_sampler=False,
@@ -73,10 +68,3 @@ def _cluster(placement: Placement) -> ClusterEnvironment:
     if placement.launcher == "slurm":
         return _Slurm()
     return TorchElasticEnvironment() if placement.launcher == "torchrun" else LightningEnvironment()
-
-
-def _logger(folder: Path) -> Any:
-    require("tensorboardX", extra="tensorboard")
-    from pytorch_lightning.loggers import TensorBoardLogger
-
-    return TensorBoardLogger(folder, name="", version="tensorboard")

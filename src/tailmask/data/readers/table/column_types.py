@@ -16,7 +16,7 @@ _BOOLEANS = {"true": "1", "false": "0"}
 
 
 def is_number(kind: Any) -> bool:
-    """True if a column of a polars type becomes one number; booleans do.
+    """True if a column of a polars type becomes one number, as numbers and booleans do.
 
     >>> polars = require("polars", extra="tables")
     >>> is_number(polars.Boolean), is_number(polars.String)
@@ -44,8 +44,12 @@ def with_types(frame: pl.DataFrame, types: dict[str, Any], where: object, *, sta
 def as_text(series: pl.Series, where: object) -> pl.Series:
     """A column as text; lists, durations and bytes are refused.
 
-    >>> as_text(require("polars", extra="tables").Series("x", [1.5, None]), "a.parquet").to_list()
-    ['1.5', None]
+    A whole number has no decimals, because whole numbers become floats if a cell beside them is empty. NaN is
+    an empty cell.
+
+    >>> polars = require("polars", extra="tables")
+    >>> as_text(polars.Series("x", [1.5, 2.0, None, float("nan")]), "a.parquet").to_list()
+    ['1.5', '2', None, None]
     """
     polars = require("polars", extra="tables")
     if series.dtype.is_nested() or series.dtype in (polars.Duration, polars.Binary, polars.Object):
@@ -53,7 +57,11 @@ def as_text(series: pl.Series, where: object) -> pl.Series:
             f"{where}: the column {series.name!r} holds values of the type "
             f"{series.dtype.base_type().__name__}, not text: write them as text, or train without that column"
         )
-    return series.cast(polars.String)
+    if not series.dtype.is_float():
+        return series.cast(polars.String)
+    whole, known = series.cast(polars.Int64, strict=False), series.fill_nan(None)
+    is_whole = (whole == known).fill_null(value=False)
+    return whole.cast(polars.String).zip_with(is_whole, known.cast(polars.String))
 
 
 def _numbers(series: pl.Series, kind: Any, where: object, *, start: int = 0) -> pl.Series:

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 
 from tailmask._util.messages import UserError, listing
 
-__all__ = ["NOT_UTF8", "QUOTED", "SEPARATORS", "TextTable", "open_text_table", "table_suffix"]
+__all__ = [
+    "NOT_UTF8",
+    "QUOTED",
+    "SEPARATORS",
+    "TextTable",
+    "is_packed",
+    "open_bytes",
+    "open_text_table",
+    "table_suffix",
+]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
@@ -36,16 +45,25 @@ def table_suffix(path: Path) -> str:
     >>> table_suffix(Path("a.CSV")), table_suffix(Path("a.csv.gz"))
     ('.csv', '.csv')
     """
-    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+    return (path.with_suffix("") if is_packed(path) else path).suffix.lower()
 
 
-def _open_bytes(path: Path) -> BinaryIO:
-    packed = path.suffix.lower() == ".gz"
-    return io.BufferedReader(gzip.GzipFile(path)) if packed else path.open("rb")
+def is_packed(path: Path) -> bool:
+    """True if a file is packed with gzip, by its name.
+
+    >>> is_packed(Path("a.csv.GZ"))
+    True
+    """
+    return path.suffix.lower() == ".gz"
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """The bytes of a file, unpacked."""
+    return io.BufferedReader(gzip.GzipFile(path)) if is_packed(path) else path.open("rb")
 
 
 def _open_text(path: Path) -> TextIO:
-    return io.TextIOWrapper(_open_bytes(path), encoding="utf-8-sig", newline="")
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
 
 
 @dataclass(frozen=True)
@@ -61,7 +79,7 @@ class TextTable:
     def blank_rows(self) -> NDArray[np.int64]:
         """The rows that are blank lines, counted from 0; blank lines in quotes are part of a cell."""
         row, inside, blank = -int(self.header), False, array("q")
-        with _open_bytes(self.path) as file:
+        with open_bytes(self.path) as file:
             for line in file:
                 if not inside:
                     if not line.strip(b"\r\n"):
@@ -85,7 +103,9 @@ class TextTable:
         word = _WORDS[self.separator]
         if any(row[len(self.names) :]):
             hint = (
-                "the first line must name every column" if self.header else "all lines must have equally many"
+                "the first line must name every column"
+                if self.header
+                else "all lines must have the same number of cells"
             )
             hint += "" if self.quote is None else f", and a cell with a {word} must be in quotes"
         else:
@@ -106,7 +126,7 @@ def open_text_table(path: Path, *, header: bool) -> TextTable:
             file.seek(0)
             first = next(csv.reader(file, delimiter=separator), []) if quoted else line.split(separator)
     except (csv.Error, gzip.BadGzipFile, EOFError) as error:
-        raise UserError(f"{path} cannot be read as a table ({error})") from error
+        raise UserError(f"{path} cannot be read as a table ({error}): save it again") from error
     names = _checked(path, first) if header else [str(number) for number in range(len(first))]
     return TextTable(path, separator, '"' if quoted else None, header, tuple(names))
 
@@ -125,6 +145,8 @@ def _separator(line: str, usual: str, *, header: bool) -> str:
 
 def _first_line(file: TextIO, path: Path) -> str:
     line = file.readline()
+    if not line:
+        raise UserError(f"{path} is empty: write a line of names, then one line for each row")
     if "\0" in line:  # UTF-16 without a byte order mark
         raise UserError(f"{path} {NOT_UTF8}")
     if line and not line.strip(" \r\n"):

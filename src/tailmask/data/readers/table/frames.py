@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -12,7 +14,14 @@ import numpy as np
 
 from tailmask._util.messages import UserError, listing, nearest, require
 from tailmask.data.readers.table.column_types import with_types
-from tailmask.data.readers.table.csv_text import NOT_UTF8, SEPARATORS, open_text_table, table_suffix
+from tailmask.data.readers.table.csv_text import (
+    NOT_UTF8,
+    SEPARATORS,
+    is_packed,
+    open_bytes,
+    open_text_table,
+    table_suffix,
+)
 from tailmask.data.readers.table.numerals import as_numbers, bare_cells
 
 if TYPE_CHECKING:
@@ -20,14 +29,18 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "frame_pieces", "is_table", "matching_columns", "read_frame", "with_dates_as_text"]
 
-TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".xlsx")
+JSON = (".json", ".jsonl", ".ndjson")
+TABLES = (*SEPARATORS, ".parquet", ".xlsx", *JSON)
 
-# A column that marks rows with empty cells only. No other column has this name, because names are stripped.
+# A column that marks rows with only empty cells. No other column has this name, because names are stripped.
 _EMPTY = "\n"
 
 
-# A number with a decimal comma, as programs write it in files with semicolons between cells.
+# A number with a decimal comma, as programs write it in files with semicolons or tabs between cells.
 _DECIMAL_COMMA = r"^(\s*[-+]?\d+),(\d+\s*)$"
+
+# 1,234 may also be a thousand: one of these cells shows that the commas in its column are decimal commas.
+_NO_THOUSANDS = r"^\s*[-+]?(\d+,(\d{1,2}|\d{4,})|0\d*,\d+|\d{4,},\d+)\s*$"
 
 
 def is_table(path: Path) -> bool:
@@ -36,11 +49,12 @@ def is_table(path: Path) -> bool:
     >>> is_table(Path("a.csv.gz")), is_table(Path("a.npz"))
     (True, False)
     """
+    if is_packed(path):
+        return table_suffix(path) in (*SEPARATORS, *JSON)
     if table_suffix(path) == ".json" and path.is_file():
         with path.open("rb") as file:
             return file.read(1000).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-    packed = path.suffix.lower() == ".gz"
-    return table_suffix(path) in (SEPARATORS if packed else TABLES)
+    return table_suffix(path) in TABLES
 
 
 def read_frame(
@@ -59,7 +73,7 @@ def read_frame(
         frame = with_types(frame, dict(types or {}), path)
         frame = with_dates_as_text(frame)
     if frame.height == 0:
-        raise UserError(f"{path} has no rows")
+        raise UserError(f"{path} has no rows: add at least one")
     return frame
 
 
@@ -79,8 +93,10 @@ def frame_pieces(
     header: bool = True,
     wanted: str = "the model was trained on",
 ) -> Iterator[pl.DataFrame]:
-    """Some columns of a table, `batch_size` rows at a time; `wanted` says in errors what needs them."""
+    """Some columns of a table, `batch_size` rows at a time; errors say with `wanted` what needs them."""
     polars = require("polars", extra="tables")
+    if not is_table(path):
+        raise UserError(f"{path} must be a table ({', '.join(TABLES)}), as the model was trained on one")
     with _sentence(path, header=header):
         scan = _scan(path, header=header, types=types, infer=False)
         there = scan.collect_schema().names()
@@ -141,10 +157,12 @@ def _scan(
                 scan = polars.read_excel(path, infer_schema_length=None).lazy()
             except excel.FastExcelError as error:
                 raise ValueError(str(error)) from error
-        elif suffix == ".json":
-            scan = polars.read_json(path, infer_schema_length=None).lazy()
         else:
-            scan = polars.scan_ndjson(path, infer_schema_length=None)
+            source = io.BytesIO(open_bytes(path).read()) if is_packed(path) else path
+            if suffix == ".json":
+                scan = polars.read_json(source, infer_schema_length=None).lazy()
+            else:
+                scan = polars.scan_ndjson(source, infer_schema_length=None)
         return scan
     table = open_text_table(path, header=header)
     texts = [*(types or {}), *matching_columns(text, table.names, path, required=False)]
@@ -159,19 +177,27 @@ def _scan(
         schema_overrides=dict.fromkeys(texts, polars.String),
         glob=False,
     )
-    if table.separator == ";":
+    if table.separator != ",":
         numbers = [name for name, kind in (types or {}).items() if kind.is_numeric() and name in table.names]
+        if table.separator == "\t" and numbers:
+            has_decimals = scan.select(polars.col(numbers).str.contains(_NO_THOUSANDS).any()).collect()
+            numbers = [name for name in numbers if has_decimals[name][0]]
         scan = scan.with_columns(polars.col(numbers).str.replace(_DECIMAL_COMMA, "$1.$2"))
     return scan.with_columns(polars.all_horizontal(polars.all().is_null()).alias(_EMPTY))
 
 
 def _with_points(frame: pl.DataFrame, path: Path, *, header: bool) -> pl.DataFrame:
-    """The table with 1.5 for 1,5 in columns of numbers, if semicolons separate its cells."""
+    """The table with 1.5 for 1,5 in columns of numbers, if semicolons or tabs separate its cells."""
     polars = require("polars", extra="tables")
-    if table_suffix(path) not in SEPARATORS or open_text_table(path, header=header).separator != ";":
+    if table_suffix(path) not in SEPARATORS:
+        return frame
+    separator = open_text_table(path, header=header).separator
+    if separator == ",":
         return frame
     changed = []
     for series in frame.select(polars.col(polars.String)):
+        if separator == "\t" and not series.str.contains(_NO_THOUSANDS).any():
+            continue
         points = series.str.replace(_DECIMAL_COMMA, "$1.$2")
         bare = bare_cells(points)
         if not points.equals(series) and as_numbers(bare).count() == bare.count():
@@ -206,18 +232,29 @@ def _sentence(path: Path, *, header: bool) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except (exceptions.PolarsError, exceptions.PanicException, OSError, UnicodeError, ValueError) as error:
+    except (
+        exceptions.PolarsError,
+        exceptions.PanicException,
+        OSError,
+        EOFError,
+        zlib.error,
+        UnicodeError,
+        ValueError,
+    ) as error:
         reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
-        fault = _fault(path, reason, header=header) or f"cannot be read as a table ({reason})"
+        fault = (
+            _fault(path, reason, header=header)
+            or f"cannot be read as a table ({reason}): save it again, or as CSV"
+        )
         raise UserError(f"{path} {fault}") from error
 
 
 def _fault(path: Path, reason: str, *, header: bool) -> str | None:
-    """The fault of a text file, if polars gave a reason that is known here."""
+    """A sentence for polars' reason not to read a text file; None for an unknown reason."""
     suffix = table_suffix(path)
     if suffix not in (".parquet", ".xlsx") and "utf-8" in reason.lower():
         return NOT_UTF8
-    if suffix == ".csv" and "malformed" in reason:
+    if suffix == ".csv" and ("malformed" in reason or 'parse `"' in reason):
         return 'has quotes that do not match: write a cell with a quote in it as "5"" pipe"'
     if suffix in SEPARATORS and ("more fields" in reason or "new_columns" in reason):
         return open_text_table(path, header=header).longer_row()

@@ -83,10 +83,10 @@ def _has_one(rows: Tensor) -> Tensor:
 def check_classes(classes: Sequence[str], where: object) -> tuple[str, ...]:
     """The class names; an error if there are none or two are the same."""
     if not classes:
-        raise UserError(f"{where} has no classes: there is nothing to learn")
+        raise UserError(f"{where} has no classes, so there is nothing to learn")
     double = [name for name, number in Counter(classes).items() if number > 1]
     if double:
-        raise UserError(f"{where} names a class twice: {listing(double)}")
+        raise UserError(f"{where} names a class twice: {listing(double)}; rename one of the two")
     for name in classes:
         try:
             name.encode()
@@ -140,7 +140,7 @@ def labels_from_matrix(
         )
     if (targets == -1).any() and not (targets == 0).any():
         what, means = ("−1", "−1 means") if (values == -1).any() else ("empty cells or NaN", "they mean")
-        raise UserError(f"{where} has {what} but no 0: {means} unknown, write 0 for labels that are absent")
+        raise UserError(f"{where} has {what} but no 0: {means} unknown; write 0 for absent labels")
     return Labels(classes, torch.from_numpy(targets))
 
 

@@ -1,4 +1,4 @@
-"""Tables of a program: polars and pandas frames."""
+"""Tables from Python: polars and pandas frames."""
 
 from __future__ import annotations
 
@@ -47,5 +47,14 @@ def _series(name: str, column: Any) -> pl.Series:
     try:
         made = polars.Series(name, cells)
     except (TypeError, polars.exceptions.PolarsError):  # numbers and words in one column, as in CSV files
-        made = polars.Series(name, [None if cell is None else str(cell) for cell in cells])
+        made = polars.Series(name, list(map(_text, cells)), polars.String)
     return made
+
+
+def _text(cell: Any) -> str | None:
+    """A cell of a column with numbers and words, as `as_text` writes it in a column with only numbers."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return None if cell is None else str(cell)

@@ -28,10 +28,10 @@ __all__ = ["IMAGES", "column_notes", "holds_images"]
 
 IMAGES = "looks like image files: call the column `path` to learn from them"
 
-# If a note is true of more columns than this, one note names them all.
+# If a note applies to more columns than this, one note names them all.
 MOST_NOTES = 5
 
-# The least distance of an outlier from the median: times the spread, and times the distance of the outer 1 %.
+# An outlier is at least this far from the median: times the spread, and times the distance of the outer 1 %.
 OUTLIER_SPREADS, OUTLIER_TAILS = 20, 3
 
 # In fewer rows than this, all numbers may differ by chance.

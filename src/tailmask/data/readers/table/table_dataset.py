@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmask._util.messages import UserError, listing, nearest, require
-from tailmask.data.copies import frame_keys
+from tailmask.data.copied_rows import compared_columns, frame_keys
 from tailmask.data.encoders.dates import DateColumn, read_moments
 from tailmask.data.encoders.numbers import as_float
 from tailmask.data.encoders.standard_table import StandardTableEncoder, fit_standard_encoder
 from tailmask.data.encoders.table import TableEncoder, fit_table_encoder
+from tailmask.data.encoders.text import MOST_TERMS
 from tailmask.data.giveaway_features import Features, give_away_notes, sampled
 from tailmask.data.options import DataOptions
 from tailmask.data.readers.image_list import FileRows, file_rows, path_column
@@ -50,7 +51,7 @@ _WORDS = {"true": "1", "yes": "1", "y": "1", "false": "0", "no": "0", "n": "0"}
 
 @dataclass(frozen=True)
 class TableRows:
-    """Rows of a table, the columns to learn from, and those of them that are texts."""
+    """Rows of a table, the columns to learn from, and which of these columns are texts."""
 
     path: Path
     frame: pl.DataFrame
@@ -69,14 +70,9 @@ class TableRows:
 
     @property
     def _compared(self) -> list[str]:
-        """The columns that may be learned from; text columns without a repeated value are not among them."""
-        polars = require("polars", extra="tables")
-        words = (polars.String, polars.Categorical, polars.Enum)
-        known = {name: self.frame[name].drop_nulls() for name in self.columns}
-        single = [
-            name for name, cells in known.items() if cells.dtype in words and cells.n_unique() == len(cells)
-        ]
-        return [name for name in (*self.columns, *self.text) if name not in single]
+        """The columns that copies of a row share, including texts."""
+        keep = () if self.options.features is None else self.columns
+        return [*compared_columns(self.frame, self.columns, keep=keep), *self.text]
 
     def fit(self, index: NDArray[np.int64], options: DataOptions) -> AnyTableEncoder:
         """The encoder with the statistics of the rows in `index`, without uninformative columns."""
@@ -89,7 +85,7 @@ class TableRows:
                 rows,
                 text=self.text,
                 text_analyzer=options.text_analyzer,
-                text_terms=options.text_terms,
+                text_terms=options.text_terms or MOST_TERMS,
                 text_buckets=options.text_buckets,
                 keep=() if options.features is None else self.columns,
                 header=header,
@@ -141,7 +137,7 @@ class TableRows:
             series = rows[column.name]
             if isinstance(column, DateColumn):
                 days, hours, _ = read_moments(series, day_first=column.day_first)
-                values[:, number] = hours if column.days is None else days
+                values[:, number] = hours if np.isnan(days).all() else days
             elif column.kind == "category":
                 values[:, number] = as_float(series.cast(polars.String).rank("dense"))
             else:

@@ -1,4 +1,4 @@
-"""Tables whose texts go through a pretrained model: one text per row, and no other column."""
+"""Tables of texts for a pretrained model: one text per row, and no other column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmask._util.messages import UserError, listing, require
-from tailmask.data.copies import frame_keys
+from tailmask.data.copied_rows import frame_keys
 from tailmask.data.options import DataOptions
 from tailmask.data.pretrained.backbone_format import TextEncoder, Texts, joined_texts
 from tailmask.data.readers.table.column_types import as_text
@@ -39,8 +39,13 @@ class TextRows:
         return frame_keys(self.frame, list(self.columns))
 
     def fit(self, index: NDArray[np.int64], options: DataOptions) -> TextEncoder:
-        """The encoder, which knows the columns with the texts."""
-        return TextEncoder(self.columns, header=not options.no_header)
+        """The encoder, with the names of the text columns."""
+        return TextEncoder(
+            self.columns,
+            header=not options.no_header,
+            analyzer=options.text_analyzer,
+            terms=options.text_terms,
+        )
 
     def encode(self, encoder: TextEncoder, index: NDArray[np.int64], *, training: bool = False) -> Texts:
         """The texts of the rows in `index`."""
@@ -51,13 +56,12 @@ class TextRows:
         return []
 
     def passed_over(self, columns: list[str]) -> list[str]:
-        """A note on the columns that are not learned from."""
+        """A note on the columns that are not used."""
         others = [name for name in columns if name not in self.columns]
         if not others:
             return []
         return [
-            f"only the texts in {listing(self.columns)} are learned from; other columns are not used: "
-            f"{listing(others)}"
+            f"only the texts in {listing(self.columns)} are used, not the other columns: {listing(others)}"
         ]
 
     @property
