@@ -26,6 +26,7 @@ from tailmask.learners.matrices import Matrix
 from tailmask.learners.matrix.row_encoders import RowEncoder, check_width, encoder_from_json, fit_encoder
 from tailmask.learners.protocol import NEVER, Deadline, Progress
 from tailmask.learners.stored_models import Stored, save_fitted
+from tailmask.methods.objective_building import uses_validation
 from tailmask.runs.config import RunConfig
 from tailmask.runs.model_file import ModelDescription, build_network, load_model
 from tailmask.training.engine import train
@@ -34,7 +35,7 @@ from tailmask.training.tables.table_loop import batch_loss
 
 __all__ = ["FittedNetwork", "NetworkLearner"]
 
-# The share of a fold's rows that is held out to guide training: their outputs move PLM's ratios.
+# The share of a fold's rows that is held out if their outputs move PLM's ratios.
 INNER_SHARE = 0.1
 
 _BATCH = 1024
@@ -89,7 +90,8 @@ class FittedNetwork:
 class NetworkLearner:
     """A network of tailmask, trained as `config` says; `classes` are names for warnings.
 
-    A tenth of its rows is held out: its outputs move PLM's ratios. The encoder is fitted on the others.
+    It trains on all of its rows, unless outputs on held-out rows move PLM's ratios: then a tenth is held out,
+    and the encoder is fitted on the others. On rows out of fold of emotions, SHARE.
     """
 
     config: RunConfig
@@ -131,8 +133,10 @@ class NetworkLearner:
         return seconds * schedule.epochs * -(-len(dataset.train) // schedule.batch_size)
 
     def _dataset(self, rows: Rows, *, seed: int) -> Dataset:
-        """The rows as a data set: nine tenths for training, a tenth for validation, and no test rows."""
-        kept, held_out = _inner_split(rows, seed=derive(seed, "inner"))
+        """The rows as a data set without test rows; a tenth is for validation if the method uses it."""
+        kept, held_out = np.arange(len(rows)), np.arange(0)
+        if uses_validation(self.config.method):
+            kept, held_out = _inner_split(rows, seed=derive(seed, "inner"))
         train_rows = rows.take(kept)
         encoder = fit_encoder(train_rows, "scaled")
         targets = torch.from_numpy(rows.labelled)

@@ -14,7 +14,7 @@ from tailmask.masking import PartialLabelMasking
 from tailmask.methods.grammar import Method, MethodPart
 from tailmask.methods.objective import Objective
 
-__all__ = ["build_objective"]
+__all__ = ["build_objective", "uses_validation"]
 
 
 def build_objective(
@@ -60,7 +60,7 @@ def build_objective(
     inner: nn.Module | None = None  # PLM's own binary cross-entropy is the fastest
     if str(method.loss) != "bce" or method.weighting is not None:
         inner = _loss(method, given, reduction="none")
-    statistics, notes = _statistics(method.masking, has_validation=has_validation)
+    statistics, notes = _statistics(method, has_validation=has_validation)
     if sampler is not None:
         counts = sampler.class_counts()  # Eq. 3 holds for the ratio of what is drawn
     criterion: PartialLabelMasking = method.masking.with_options(statistics=statistics).build(
@@ -70,6 +70,20 @@ def build_objective(
     return Objective(
         criterion, num_samples=len(train), seed=seed, sampler=sampler, statistics=statistics, notes=notes
     )
+
+
+def uses_validation(method: Method) -> bool:
+    """True if outputs on validation data move the ratios of a method.
+
+    >>> from tailmask.methods import parse
+    >>> uses_validation(parse("plm:adapt=prevalence")), uses_validation(parse("plm")), uses_validation(parse("bce"))
+    (True, False, False)
+    """
+    masking = method.masking
+    if masking is None:
+        return False
+    statistics = masking.get("statistics")
+    return statistics == "validation" or (statistics is None and masking.get("adapt") == "prevalence")
 
 
 def _loss(method: Method, given: Mapping[str, Any], *, reduction: str) -> nn.Module:
@@ -85,17 +99,17 @@ def _loss(method: Method, given: Mapping[str, Any], *, reduction: str) -> nn.Mod
 
 
 def _statistics(
-    masking: MethodPart, *, has_validation: bool
+    method: Method, *, has_validation: bool
 ) -> tuple[Literal["training", "validation"], tuple[str, ...]]:
-    asked = masking.get("statistics")
-    if asked == "validation" and not has_validation:
+    """Which outputs move the ratios, and a note if they are not those that the method is meant for."""
+    if not uses_validation(method):
+        return "training", ()
+    if has_validation:
+        return "validation", ()
+    if method.masking is not None and method.masking.get("statistics") == "validation":
         raise UserError(
             "plm:statistics=validation needs a validation split: give the data one, as in --validation 0.1"
         )
-    if asked is not None or masking.get("adapt") != "prevalence":
-        return asked or "training", ()
-    if has_validation:
-        return "validation", ()
     return "training", (
         "plm:adapt=prevalence is meant for a validation split; there is none, so it uses the outputs of the "
         "training passes, which say little once the training data are memorised",
