@@ -11,7 +11,7 @@ from tailmask._util.messages import UserError
 from tailmask._util.seeds import derive
 from tailmask.data.dataset import Split
 from tailmask.masking import PartialLabelMasking
-from tailmask.methods.grammar import Method, MethodPart
+from tailmask.methods.grammar import Method
 from tailmask.methods.objective import Objective
 
 __all__ = ["build_objective", "uses_validation"]
@@ -76,8 +76,8 @@ def uses_validation(method: Method) -> bool:
     """True if outputs on validation data move the ratios of a method.
 
     >>> from tailmask.methods import parse
-    >>> uses_validation(parse("plm:adapt=prevalence")), uses_validation(parse("plm")), uses_validation(parse("bce"))
-    (True, False, False)
+    >>> uses_validation(parse("plm:adapt=prevalence")), uses_validation(parse("plm"))
+    (True, False)
     """
     masking = method.masking
     if masking is None:
