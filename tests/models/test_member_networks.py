@@ -13,8 +13,7 @@ from tailmask.models import build_model
 from tailmask.models.last_layer import last_bias
 from tailmask.models.member_networks import MemberNetworks
 from tailmask.models.small_networks import mlp
-from tailmask.runs import Run, configure
-from tailmask.runs.config import determined_by
+from tailmask.runs import Run
 from tailmask.runs.model_file import load_model
 from tailmask.training import train
 from tailmask.training.tables.optimizers import Optimizer
@@ -124,14 +123,6 @@ def test_the_bias_starts_at_the_log_odds_of_the_classes() -> None:
     negatives, positives = dataset.train.counts().double()
     expected = (positives / negatives).log().float()
     torch.testing.assert_close(last_bias(parts.network).detach(), expected.expand(2, 1, 4))
-
-
-def test_runs_without_members_are_the_runs_that_they_were() -> None:
-    recipe = determined_by(configure("digits", "bce"))["recipe"]
-    assert set(recipe["model"]) == {"name", "hidden", "dropout", "bias"}
-    assert "course" not in recipe["schedule"]
-    asked = determined_by(configure("x.csv", "bce", recipe="table-members"))["recipe"]
-    assert (asked["model"]["members"], asked["schedule"]["course"]) == (8, "one-cycle")
 
 
 @pytest.mark.parametrize("members", [0, 10**9])

@@ -17,19 +17,6 @@ from tailmask.runs.recipe import Recipe
 
 __all__ = ["RunConfig", "determined_by", "differences", "digest"]
 
-# Fields that earlier versions did not have. With these values, runs and digests are the same as before.
-_LATER_FIELDS = (
-    ("model", "input_dropout", 0.0),
-    ("model", "members", 1),
-    ("model", "freeze", 0.0),
-    ("model", "fixed_norm", False),
-    ("optimizer", "body_lr", 0.0),
-    ("optimizer", "clip", 0.0),
-    ("schedule", "course", "steps"),
-    ("schedule", "accumulate", 1),
-    ("schedule", "sparse_steps", 0),
-)
-
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -108,11 +95,8 @@ def determined_by(config: RunConfig) -> dict[str, Any]:
     'plm:rate=0.05+focal:gamma=2'
     """
     values = config.to_json()
-    recipe = {name: dict(table) for name, table in values["recipe"].items() if name != "method"}
-    for section, name, default in _LATER_FIELDS:
-        if recipe[section][name] == default:
-            del recipe[section][name]
-    names = ("method", "seed", "precision", "compile", *(["folds"] if config.folds > 1 else []))
+    recipe = {name: table for name, table in values["recipe"].items() if name != "method"}
+    names = ("method", "seed", "precision", "compile", "folds")
     return {"recipe": recipe, **{name: values[name] for name in names}}
 
 
