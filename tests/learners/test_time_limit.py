@@ -9,7 +9,7 @@ from tailmask.learners import time_limit
 from tailmask.learners.cross_fitted_run import make_run
 from tailmask.learners.protocol import Deadline
 from tailmask.learners.time_limit import OutOfTimeError
-from tailmask.runs import configure
+from tailmask.runs import Run, configure
 
 
 @pytest.fixture(params=["table", "images"])
@@ -30,7 +30,7 @@ def test_a_run_that_would_not_end_is_stopped_and_can_be_resumed(plain_run, tmp_p
     monkeypatch.setattr(time_limit, "TRIAL_SECONDS", 2.0)
     with pytest.raises(OutOfTimeError, match="left"):
         make_run(plain_run(5000), tmp_path / "run", deadline=Deadline.after(3.0))
-    has_ended = (tmp_path / "run" / "history.jsonl").read_text() != ""
+    has_ended = bool(Run(tmp_path / "run").history)  # on a slow machine not even one epoch
     assert has_ended == bool(list((tmp_path / "run").glob("checkpoint*")))
     with pytest.raises(OutOfTimeError, match="left"):
         make_run(plain_run(3), tmp_path / "other", deadline=Deadline.after(0))

@@ -74,7 +74,7 @@ def make_run(
     outputs. A run that would not end before the deadline raises `OutOfTimeError`; a later call resumes it.
     """
     if config.is_plain:
-        if deadline.moment is not None:
+        if deadline != NEVER:
             if not Run(folder).is_complete:
                 check_time(0.0, deadline)
             progress = TimeLimit(progress, deadline)

@@ -139,7 +139,7 @@ def crossfit(
 
 def _check_time(learner: Learner, rows: Rows, *, folds: int, deadline: Deadline) -> None:
     """Raise `OutOfTimeError` if the remaining folds would take longer than the remaining time."""
-    if deadline.moment is None:
+    if deadline == NEVER:
         return
     expected = getattr(learner, "expected_seconds", None)
     needed = folds * expected(rows) if expected is not None else 0.0

@@ -67,14 +67,9 @@ class Deadline:
         """True if no time is left."""
         return time.monotonic() >= self.end
 
-    @property
-    def moment(self) -> float | None:
-        """The time of `time.monotonic()`, or None for never."""
-        return None if math.isinf(self.end) else self.end
-
     def part(self, share: float) -> Deadline:
         """The deadline after this share of the time that is left."""
-        return self if math.isinf(self.end) else Deadline.after(self.left * share)
+        return self if self == NEVER else Deadline.after(self.left * share)
 
 
 NEVER = Deadline()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tailmask._util.cores import num_threads
+from tailmask._util.cores import in_threads, num_threads
 from tailmask._util.messages import UserError, require
 from tailmask._util.registry import Option, word
 from tailmask._util.seeds import derive
@@ -22,12 +20,11 @@ from tailmask.learners.matrix.flat_trees import FlatTrees
 from tailmask.learners.matrix.inner_folds import inner_cuts
 from tailmask.learners.matrix.lightgbm_text import read_trees
 from tailmask.learners.matrix.matrix_learner import MatrixLearner, Model
+from tailmask.learners.protocol import NEVER, Deadline
 from tailmask.learners.stored_models import prefixed, take, without_prefix
 from tailmask.masking.ratio_track import Masking, RatioTrack
 
 __all__ = ["BoostLearner", "Boosters", "fit_boosters", "fit_masked_boosters"]
-
-_R = TypeVar("_R")
 
 # Keep probabilities of a stretch of rounds: (2, C) float64.
 _Keep: TypeAlias = Array
@@ -91,7 +88,7 @@ def fit_boosters(
     pos_power: float = 0.0,
     rounds: int = 100,
     keep: Sequence[_Keep] = (),
-    deadline: float | None = None,
+    deadline: Deadline = NEVER,
     threads: int | None = None,
 ) -> Boosters:
     """Boost one sequence of trees per label; unknown labels are left out of their label's fit.
@@ -104,9 +101,8 @@ def fit_boosters(
     `keep` has the keep probabilities (2, C) of one or more stretches, into which the rounds are cut: each
     tree is grown on newly drawn negatives and positives, with these probabilities.
 
-    Each label gets an equal part of the time to `deadline`, a time of `time.monotonic()`, and at least one
-    tree. Labels are trained in parallel, each on one thread, so the number of threads does not change the
-    result.
+    Each label gets an equal part of the time to `deadline`, and at least one tree. Labels are trained in
+    parallel, each on one thread, so the number of threads does not change the result.
 
     >>> x = np.arange(60, dtype=np.float32)[:, None]
     >>> boosters = fit_boosters(x, (x > 29).astype(np.int8), seed=0, rounds=20)
@@ -121,18 +117,16 @@ def fit_boosters(
         trainer = _Trainer.of(matrix, categorical, seed=seed)
         done = []
         for position, label in enumerate(labels):
-            end = None
-            if deadline is not None:
-                end = time.monotonic() + (deadline - time.monotonic()) / (len(labels) - position)
+            own = deadline.part(1 / (len(labels) - position))
             texts = trainer.train(
-                label, targets[:, label], stretches=stretches, pos_power=pos_power, deadline=end
+                label, targets[:, label], stretches=stretches, pos_power=pos_power, deadline=own
             )
             parts = [read_trees(text, features=matrix.shape[1]) for text in texts]
             trees = FlatTrees.join([trees for trees, _ in parts])
             done.append((label, trees, np.concatenate([values for _, values in parts])))
         return done
 
-    done = [job for jobs in _in_threads(work, learnable, threads) for job in jobs]
+    done = [job for jobs in in_threads(work, _dealt(learnable, threads), threads) for job in jobs]
     done.sort(key=lambda job: job[0])
     counts = np.zeros(targets.shape[1], dtype=np.int32)
     counts[[label for label, _, _ in done]] = [len(trees.roots) for _, trees, _ in done]
@@ -156,7 +150,7 @@ def fit_masked_boosters(
     categorical: Sequence[int] = (),
     pos_power: float = 0.0,
     rounds: int = 100,
-    deadline: float | None = None,
+    deadline: Deadline = NEVER,
     threads: int | None = None,
 ) -> tuple[Boosters, RatioTrack]:
     """Boost with Partial Label Masking: each tree has its own masks, drawn by Eq. 3.
@@ -172,21 +166,18 @@ def fit_masked_boosters(
     """
     matrix, targets = _checked(matrix, targets, categorical)
     track = RatioTrack(masking, targets)
-    cuts = [
-        _InnerFold.of(matrix, targets, held, categorical=categorical, seed=seed, threads=threads)
-        for _, held in inner_cuts(targets, seed=seed)[:1]  # each further cut would take as much time
-    ]
-    end = None if deadline is None else time.monotonic() + (deadline - time.monotonic()) / 2
+    cuts = inner_cuts(targets, seed=seed)[:1]  # each further cut would take as much time
+    half_time = deadline.part(1 / 2)
     keep = [track.keep.double().numpy()]
     plan = _stretches(rounds, keep * masking.updates, num_classes=targets.shape[1])
-    for number, (length, _) in enumerate(plan if cuts else []):
-        if end is not None and time.monotonic() > end:
-            break
-        for cut in cuts:
-            cut.boost(rounds=length, keep=keep[-1], stretch=number, pos_power=pos_power)
-        outputs = np.concatenate([cut.scores[cut.held] for cut in cuts])
-        track.update(torch.from_numpy(outputs).float(), targets[np.concatenate([cut.held for cut in cuts])])
-        keep.append(track.keep.double().numpy())
+    for _, held in cuts:
+        inner = _InnerFold.of(matrix, targets, held, categorical=categorical, seed=seed, threads=threads)
+        for number, (length, _) in enumerate(plan):
+            if half_time.passed:
+                break
+            inner.boost(rounds=length, keep=keep[-1], stretch=number, pos_power=pos_power)
+            track.update(torch.from_numpy(inner.scores[held]).float(), targets[held])
+            keep.append(track.keep.double().numpy())
     boosters = fit_boosters(
         matrix,
         targets,
@@ -269,11 +260,10 @@ def _stretches(rounds: int, keep: Sequence[_Keep], *, num_classes: int) -> list[
     return [(int(length), each) for length, each in zip(np.diff(ends), keep, strict=True) if length]
 
 
-def _in_threads(work: Callable[[Sequence[int]], _R], labels: Sequence[int], threads: int | None) -> list[_R]:
-    """The results of work on parts of the labels, one part per thread."""
-    workers = max(1, min(threads or num_threads(), len(labels)))
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, [labels[i::workers] for i in range(workers if labels else 0)]))
+def _dealt(labels: Sequence[int], threads: int | None) -> list[Sequence[int]]:
+    """Parts of the labels, one per thread and none empty."""
+    workers = min(threads or num_threads(), len(labels))
+    return [labels[i::workers] for i in range(workers)]
 
 
 @dataclass(frozen=True)
@@ -324,7 +314,7 @@ class _Trainer:
         *,
         stretches: Sequence[tuple[int, _Keep]],
         pos_power: float,
-        deadline: float | None,
+        deadline: Deadline,
     ) -> list[str]:
         """The texts of one label's models. Each model continues the one before it."""
         texts: list[str] = []
@@ -340,7 +330,7 @@ class _Trainer:
                 deadline=deadline,
             )
             texts.append(booster.model_to_string(num_iteration=-1))
-            if deadline is not None and time.monotonic() > deadline:
+            if deadline.passed:
                 break
             more = booster.predict(self.matrix, raw_score=True)
             scores = more if scores is None else scores + more
@@ -355,7 +345,7 @@ class _Trainer:
         scores: Array | None,
         pos_power: float,
         mask_seed: int,
-        deadline: float | None = None,
+        deadline: Deadline = NEVER,
     ) -> Any:
         """A booster of one label that starts from raw scores (N,), by default from the prevalence."""
         known = np.flatnonzero(targets >= 0)
@@ -377,7 +367,7 @@ class _Trainer:
         booster = require("lightgbm", extra="cli").Booster(parameters, rows)
         for _ in range(rounds):
             is_exhausted = booster.update() and not is_masked  # other masks may leave enough for a split
-            if is_exhausted or (deadline is not None and time.monotonic() > deadline):
+            if is_exhausted or deadline.passed:
                 break
         return booster
 
@@ -402,7 +392,6 @@ class _InnerFold:
     """Boosters of all labels that train without the held-out rows, and their raw scores so far."""
 
     targets: Array  # (N, C), unknown in the rows that are held out
-    held: npt.NDArray[np.int64]
     trainers: Sequence[tuple[_Trainer, Sequence[int]]]  # each trainer with its labels
     scores: npt.NDArray[np.float64]  # (N, C)
 
@@ -419,10 +408,12 @@ class _InnerFold:
     ) -> _InnerFold:
         targets = targets.copy()
         targets[held] = -1
-        trainers = _in_threads(
-            lambda labels: (_Trainer.of(matrix, categorical, seed=seed), labels), _learnable(targets), threads
+        trainers = in_threads(
+            lambda labels: (_Trainer.of(matrix, categorical, seed=seed), labels),
+            _dealt(_learnable(targets), threads),
+            threads,
         )
-        return cls(targets, held, trainers, np.tile(prior_logits(targets), (len(targets), 1)))
+        return cls(targets, trainers, np.tile(prior_logits(targets), (len(targets), 1)))
 
     def boost(self, *, rounds: int, keep: _Keep, stretch: int, pos_power: float) -> None:
         """Train more rounds of each label."""
@@ -440,5 +431,4 @@ class _InnerFold:
                 )
                 self.scores[:, label] += booster.predict(trainer.matrix, raw_score=True)
 
-        with ThreadPoolExecutor(max(1, len(self.trainers))) as pool:
-            list(pool.map(work, self.trainers))
+        in_threads(work, self.trainers, len(self.trainers))

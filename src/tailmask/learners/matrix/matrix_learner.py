@@ -123,7 +123,7 @@ class MatrixLearner:
             "matrix": encoder.encode(rows),
             "targets": rows.labelled,
             "seed": seed,
-            "deadline": deadline.moment,
+            "deadline": deadline,
         }
         model, shift = self.fit_model(inputs, categorical=encoder.categorical)
         return FittedModel(self.declared_as, encoder, model, shift)
