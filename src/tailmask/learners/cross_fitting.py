@@ -38,7 +38,7 @@ _PLAN = "crossfit.json"
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """The result of `crossfit`."""
+    """A model, and logits for rows that it did not train on; see `crossfit`."""
 
     logits: Tensor  # (N, C) float32: out-of-fold; NaN for rows that no fold holds out
     folds: Folds
