@@ -60,7 +60,11 @@ def read_description(path: Path) -> ModelDescription:
         if not isinstance(fields, dict):
             raise ValueError("its description is not a JSON object")
         description = from_mapping(ModelDescription, fields)
-        _check_lengths(description)
+        fitted = [
+            values for values in (description.thresholds, description.prior_shift) if values is not None
+        ]
+        if any(len(values) != len(description.classes) for values in fitted):
+            raise ValueError(f"thresholds and prior shift must have {len(description.classes)} values each")
         return description
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is not a model file of tailmask: {error}") from error
@@ -98,12 +102,6 @@ def build_network(description: ModelDescription, weights: dict[str, Tensor]) -> 
     network = build()
     network.load_state_dict(weights)
     return network.eval()
-
-
-def _check_lengths(description: ModelDescription) -> None:
-    fitted = [values for values in (description.thresholds, description.prior_shift) if values is not None]
-    if any(len(values) != len(description.classes) for values in fitted):
-        raise ValueError(f"thresholds and prior shift must have {len(description.classes)} values each")
 
 
 def _check_shapes(network: nn.Module, weights: dict[str, Tensor]) -> None:
