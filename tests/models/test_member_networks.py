@@ -14,7 +14,7 @@ from tailmask.models.last_layer import last_bias
 from tailmask.models.member_networks import MemberNetworks
 from tailmask.models.small_networks import mlp
 from tailmask.runs import Run
-from tailmask.runs.model_file import load_model
+from tailmask.runs.model_file import read_model
 from tailmask.training import train
 from tailmask.training.tables.optimizers import Optimizer
 from tailmask.training.tables.table_loop import TableLoop
@@ -91,7 +91,7 @@ def run(tmp_path_factory) -> Run:
 
 
 def test_a_run_with_members_is_loaded_and_exported(run: Run, tmp_path) -> None:
-    network, description = load_model(run.folder / "model.safetensors")
+    network, description = read_model(run.folder / "model.safetensors")
     dataset = tiny_dataset()
     logits = run.predictions()["test_logits"]
     np.testing.assert_allclose(network(dataset.test.inputs).detach(), logits, rtol=1e-5, atol=1e-5)

@@ -17,7 +17,7 @@ from tailmask._util.seeds import derive, generator
 from tailmask.data.dataset import Split
 from tailmask.models import build_model
 from tailmask.runs import Run
-from tailmask.runs.model_file import load_model
+from tailmask.runs.model_file import read_model
 from tailmask.training import train
 from tailmask.training.checkpoint_file import find_checkpoint
 from tailmask.training.tables import table_run
@@ -96,7 +96,7 @@ def test_a_run_has_the_weights_of_a_plain_loop(dataset, tmp_path) -> None:
             optimizer.zero_grad()
             (loss / len(index)).backward()
             optimizer.step()
-    trained, _ = load_model(run.folder / "model.safetensors")
+    trained, _ = read_model(run.folder / "model.safetensors")
     for ours, plain in zip(trained.parameters(), network.parameters(), strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-6)
 

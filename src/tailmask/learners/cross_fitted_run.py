@@ -38,7 +38,7 @@ from tailmask.runs.folder import begin_session, check_folder, end_session
 from tailmask.runs.lock import locked
 from tailmask.runs.reader import Run
 from tailmask.training.context_managers import disk_errors, memory_errors, quiet, terminations
-from tailmask.training.engine import Execution, describe, train
+from tailmask.training.engine import Execution, run_description, train
 from tailmask.training.loggers import open_logger
 from tailmask.training.progress import Progress
 from tailmask.training.run_parts import build_parts
@@ -47,7 +47,7 @@ from tailmask.training.run_results import MOST_CONFUSED_CLASSES, split_report
 __all__ = [
     "learner_of",
     "make_run",
-    "raw_data",
+    "raw_data_of",
     "run_folds",
     "scoring_folds",
     "write_cross_fitted",
@@ -72,6 +72,7 @@ def make_run(
     model per fold, outputs for every row from a model that did not train on it, and thresholds from these
     outputs. A run that would not end before the deadline raises `OutOfTimeError`; a later call resumes it.
     """
+    progress = progress or Progress()
     if config.is_plain:
         if deadline != NEVER:
             if not Run(folder).is_complete:
@@ -84,8 +85,8 @@ def make_run(
     if execution.threads is not None:
         torch.set_num_threads(execution.threads)
     dataset = dataset or load(config.data, config.options)
-    raw = raw_data(dataset, config)
-    record = describe(config, dataset, world_size=1)
+    raw = raw_data_of(dataset, config)
+    record = run_description(config, dataset, world_size=1)
     if config.method.learner is None:
         build_parts(config, dataset)  # raises an error if the run cannot work, before anything is written
     if check_folder(folder, record["determines"]).is_complete:
@@ -100,7 +101,7 @@ def make_run(
     return Run(folder)
 
 
-def raw_data(dataset: Dataset, config: RunConfig) -> RawData:
+def raw_data_of(dataset: Dataset, config: RunConfig) -> RawData:
     """The raw rows of a data set; a UserError if it has none, or if they cannot be cross-fitted."""
     if dataset.raw is None:
         what = str(config.method.learner) if config.method.learner else f"--folds {config.folds}"
@@ -153,21 +154,20 @@ def _make(
     raw: RawData,
     *,
     record: dict[str, Any],
-    progress: Progress | None,
+    progress: Progress,
     deadline: Deadline,
 ) -> None:
     folds = run_folds(raw, config)
     work = folder / "folds"
 
     def tell(share: float, text: str) -> None:
-        if progress is not None and share < 1:
+        if share < 1:
             epoch = int(share * folds.count)
             progress.step(epoch=epoch + 1, share=share * folds.count - epoch, loss=None, num_samples=0)
 
-    if progress is not None:
-        for note in record["notes"]:
-            progress.note(note)
-        progress.begin(done=0, total=folds.count)
+    for note in record["notes"]:
+        progress.note(note)
+    progress.begin(done=0, total=folds.count)
     try:
         result = crossfit(
             learner_of(config, dataset.classes, single_label=dataset.single_label),
@@ -181,8 +181,7 @@ def _make(
         test = result.fitted.logits(raw.test)
         write_cross_fitted(folder, result, config, dataset, test=test)
     finally:
-        if progress is not None:
-            progress.end()
+        progress.end()
     shutil.rmtree(work)
 
 
@@ -224,7 +223,7 @@ def write_cross_fitted(
 
     `test` has the logits (M, C) of the test rows.
     """
-    raw, folds = raw_data(dataset, config), result.folds
+    raw, folds = raw_data_of(dataset, config), result.folds
     known, covered = torch.from_numpy(raw.test.labelled), folds.covered
     scoring = scoring_folds(folds, raw.development.labelled, seed=config.seed)
     logits = result.logits[torch.from_numpy(covered)]  # out of fold

@@ -15,7 +15,7 @@ from tailmask._util.registry import word
 from tailmask.calibration import apply_prior_shift
 from tailmask.data.dataset import Dataset
 from tailmask.learners.cross_fitted_run import (
-    raw_data,
+    raw_data_of,
     run_folds,
     scoring_folds,
     write_cross_fitted,
@@ -30,7 +30,7 @@ from tailmask.runs.config import RunConfig
 from tailmask.runs.folder import begin_session
 from tailmask.runs.model_file import read_description
 from tailmask.runs.reader import Run
-from tailmask.training.engine import describe
+from tailmask.training.engine import run_description
 
 __all__ = ["ENSEMBLE", "ensemble_of_methods", "fitted_of", "make_ensemble"]
 
@@ -66,14 +66,14 @@ def make_ensemble(folder: Path, runs: Sequence[Run], config: RunConfig, dataset:
     The ensemble is determined by the runs: an existing one is made again if the runs have changed.
     """
     config = dataclasses.replace(config, name=ENSEMBLE, method=parse(ENSEMBLE))
-    record = describe(config, dataset, world_size=1)
+    record = run_description(config, dataset, world_size=1)
     arms = {run.config["name"]: run.config["digest"] for run in runs}
     there = Run(folder)
     if there.is_complete and there.config.get("arms") == arms:
         return there
     shutil.rmtree(folder, ignore_errors=True)
     begin_session(folder, record | {"arms": arms}, epochs_done=0, threads=torch.get_num_threads())
-    raw = raw_data(dataset, config)
+    raw = raw_data_of(dataset, config)
     targets = raw.development.labelled
     folds = run_folds(raw, config)
     covered = torch.from_numpy(folds.covered)

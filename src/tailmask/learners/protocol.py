@@ -13,9 +13,9 @@ from torch import Tensor
 
 from tailmask.data.rows import Rows
 
-__all__ = ["NEVER", "Deadline", "Fitted", "Learner", "Progress", "silent"]
+__all__ = ["NEVER", "Deadline", "FitProgress", "Fitted", "Learner", "silent"]
 
-Progress: TypeAlias = Callable[[float, str], None]  # the finished share, from 0 to 1, and a few words
+FitProgress: TypeAlias = Callable[[float, str], None]  # the finished share, from 0 to 1, and a few words
 
 
 class Learner(Protocol):
@@ -26,7 +26,7 @@ class Learner(Protocol):
     """
 
     def fit(
-        self, rows: Rows, *, seed: int, workdir: Path, deadline: Deadline, progress: Progress
+        self, rows: Rows, *, seed: int, workdir: Path, deadline: Deadline, progress: FitProgress
     ) -> Fitted: ...
 
 

@@ -84,7 +84,7 @@ def reproduce(
     built = build_item(item, request)
     planned = _plan(built, seeds=seeds, runs=Path(runs))
     there = _kept(path, built, planned, earlier, runs=Path(runs))
-    failures = _make(item, request, planned, there, jobs, listener) if planned else []
+    failures = _make(item, request, planned, there, jobs, listener or Listener()) if planned else []
     records = RunRecords(
         Path(runs), recorded_runs(path, request)
     )  # read again: other processes may have added rows
@@ -141,10 +141,9 @@ def _make(
     planned: Sequence[PlannedRun],
     there: RunRecords,
     jobs: int | None,
-    listener: Listener | None,
+    listener: Listener,
 ) -> list[Failure]:
-    if listener is not None:
-        listener.prepare()
+    listener.prepare()
     with Pool(choose_jobs(jobs, num_runs=len(planned)), num_runs=num_missing(planned)) as pool:
         with _data_hint(item, request):
             facts = pool.check(planned)

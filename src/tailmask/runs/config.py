@@ -15,7 +15,7 @@ from tailmask.data import DataOptions
 from tailmask.methods import Method, parse
 from tailmask.runs.recipe import Recipe
 
-__all__ = ["RunConfig", "determined_by", "differences", "digest"]
+__all__ = ["RunConfig", "config_digest", "determined_by", "differences"]
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ def determined_by(config: RunConfig) -> dict[str, Any]:
     return {"recipe": recipe, **{name: values[name] for name in names}}
 
 
-def digest(determining: dict[str, Any]) -> str:
+def config_digest(determining: dict[str, Any]) -> str:
     """A short digest of everything that determines a run's result.
 
-    >>> digest({"seed": 0}) == digest({"seed": 0}) != digest({"seed": 1})
+    >>> config_digest({"seed": 0}) == config_digest({"seed": 0}) != config_digest({"seed": 1})
     True
     """
     text = json.dumps(determining, sort_keys=True, ensure_ascii=False, default=str)

@@ -18,7 +18,7 @@ from tailmask._util.messages import UserError
 from tailmask._util.serialization import from_mapping
 from tailmask.models import build_model, is_own_model
 
-__all__ = ["ModelDescription", "build_network", "load_model", "read_description", "save_model"]
+__all__ = ["ModelDescription", "build_network", "read_description", "read_model", "save_model"]
 
 _KEY = "tailmask"
 
@@ -70,7 +70,7 @@ def read_description(path: Path) -> ModelDescription:
         raise UserError(f"{path} is not a model file of tailmask: {error}") from error
 
 
-def load_model(path: Path, *, model: str | None = None) -> tuple[nn.Module, ModelDescription]:
+def read_model(path: Path, *, model: str | None = None) -> tuple[nn.Module, ModelDescription]:
     """The trained network, in evaluation mode, with its description.
 
     A user's own network is built by importing code. Only the caller may choose this code, never the file:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tailmask._util.cores import num_cores, num_threads
 from tailmask._util.messages import UserError, listing
@@ -42,8 +42,8 @@ def raise_failures(failures: Sequence[Failure]) -> None:
         raise UserError(f"the result has only the other runs, because {number} failed: {reasons}")
 
 
-class Listener(Protocol):
-    """Receives the progress of a study; all calls come from the calling thread."""
+class Listener:
+    """Receives the progress of a study and shows nothing; all calls come from the calling thread."""
 
     def prepare(self) -> None:
         """The study begins to load the data and to check everything."""
@@ -147,16 +147,13 @@ class Pool:
 
         A run in `arms` is an ensemble of the runs in these folders. It is made again if they have changed.
         """
-        arms = arms or {}
+        arms, listener = arms or {}, listener or Listener()
         waiting = [run for run in runs if run in arms or not Run(run.folder).is_complete]
-        if listener is not None:
-            listener.begin(runs, complete=len(runs) - len(waiting))
-            for text in self._notes:
-                listener.note(None, text)
+        listener.begin(runs, complete=len(runs) - len(waiting))
+        for text in self._notes:
+            listener.note(None, text)
 
         def hear(number: int, event: dict[str, Any]) -> None:
-            if listener is None:
-                return
             run = waiting[number]
             match event:
                 case {"event": "step", "epochs": epochs, "total": total, "loss": loss}:
@@ -179,8 +176,7 @@ class Pool:
         try:
             results = self._dispatch(tasks, hear)
         finally:
-            if listener is not None:
-                listener.end()
+            listener.end()
         return [
             Failure(run, result["text"])
             for run, result in zip(waiting, results, strict=True)

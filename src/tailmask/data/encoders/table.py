@@ -64,6 +64,13 @@ class TableEncoder(Encoder):
         return (len(self.outputs),)
 
     @property
+    def types(self) -> dict[str, Any]:
+        """The polars types of the columns."""
+        polars = require("polars", extra="tables")
+        types = {"number": polars.Float64, "boolean": polars.Boolean}
+        return {column.name: types.get(column.kind, polars.String) for column in self.columns}
+
+    @property
     def text(self) -> tuple[str, ...]:
         """The text columns."""
         return tuple(column.name for column in self.columns if column.kind == "text")
@@ -120,11 +127,8 @@ class TableEncoder(Encoder):
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
         """Inputs (B, F) of a table with the columns of the training file; others are ignored."""
-        polars = require("polars", extra="tables")
-        types = {"number": polars.Float64, "boolean": polars.Boolean}
-        wanted = {column.name: types.get(column.kind, polars.String) for column in self.columns}
-        pieces = frame_pieces(path, batch_size, columns=list(wanted), types=wanted, header=self.header)
-        for frame in pieces:
+        types = self.types
+        for frame in frame_pieces(path, batch_size, columns=list(types), types=types, header=self.header):
             encoded = self.encode(frame)
             yield torch.from_numpy(encoded if isinstance(encoded, np.ndarray) else encoded.toarray())
 

@@ -15,7 +15,7 @@ from tailmask._util.cores import in_threads, num_threads
 from tailmask._util.messages import UserError, require
 from tailmask._util.registry import Option, word
 from tailmask._util.seeds import derive
-from tailmask.learners.matrices import Array, Matrix, check_matrix, check_targets, is_sparse, prior_logits
+from tailmask.learners.matrices import Array, Matrix, as_targets, check_matrix, is_sparse, prior_logits
 from tailmask.learners.matrix.flat_trees import FlatTrees
 from tailmask.learners.matrix.inner_folds import inner_cuts
 from tailmask.learners.matrix.lightgbm_text import read_trees
@@ -245,7 +245,7 @@ def _checked(
         raise ValueError(
             f"categorical columns must be from 0 to {matrix.shape[1] - 1}, got {list(categorical)}"
         )
-    return matrix, check_targets(targets, matrix.shape[0])
+    return matrix, as_targets(targets, matrix.shape[0])
 
 
 def _learnable(targets: Array) -> list[int]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from tailmask._util.cores import in_threads
 from tailmask._util.messages import UserError, require
 from tailmask._util.registry import Option, word
-from tailmask.learners.matrices import Array, Matrix, check_matrix, check_targets, is_sparse, prior_logits
+from tailmask.learners.matrices import Array, Matrix, as_targets, check_matrix, is_sparse, prior_logits
 from tailmask.learners.matrix.flat_trees import FlatTrees, float32_below
 from tailmask.learners.matrix.matrix_learner import MatrixLearner, Model
 from tailmask.learners.protocol import NEVER, Deadline
@@ -124,7 +124,7 @@ def fit_forest(
     True
     """
     matrix = check_matrix(matrix, missing=True)
-    targets = check_targets(targets, matrix.shape[0])
+    targets = as_targets(targets, matrix.shape[0])
     if trees < 1:
         raise ValueError(f"a forest needs at least one tree, got {trees}")
     sparse, tree_module = require("scipy.sparse", extra="cli"), require("sklearn.tree", extra="cli")

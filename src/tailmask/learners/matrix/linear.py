@@ -15,7 +15,7 @@ from torch import Tensor
 from tailmask._util.cores import in_threads
 from tailmask._util.messages import UserError, require
 from tailmask._util.registry import Option, word
-from tailmask.learners.matrices import Array, Matrix, check_matrix, check_targets, prior_logits
+from tailmask.learners.matrices import Array, Matrix, as_targets, check_matrix, prior_logits
 from tailmask.learners.matrix.inner_folds import inner_cuts
 from tailmask.learners.matrix.matrix_learner import MatrixLearner, Model
 from tailmask.learners.protocol import NEVER, Deadline
@@ -136,7 +136,7 @@ def fit_masked_linear(
     (torch.Size([16, 1]), 8)
     """
     matrix = check_matrix(matrix, missing=False)
-    targets = check_targets(targets, matrix.shape[0])
+    targets = as_targets(targets, matrix.shape[0])
     options: dict[str, Any] = {"seed": seed, "pos_power": pos_power, "threads": threads}
     plain = fit_linear(matrix, targets, C=C, deadline=deadline.part(1 / 3), **options)
     track = RatioTrack(masking, targets)
@@ -226,7 +226,7 @@ class _Problem:
         start: LinearModel | None,
     ) -> _Problem:
         matrix = check_matrix(matrix, missing=False)
-        targets = check_targets(targets, matrix.shape[0])
+        targets = as_targets(targets, matrix.shape[0])
         shape = (matrix.shape[1], targets.shape[1])
         if label_weights is not None:
             label_weights = np.asarray(label_weights, dtype=np.float32)

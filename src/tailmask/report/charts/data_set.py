@@ -15,7 +15,7 @@ from tailmask._util.messages import printable, require
 from tailmask.data.class_statistics import Statistics, co_occurrence
 from tailmask.data.dataset import Dataset
 
-__all__ = ["draw_co_occurrence", "draw_frequencies", "draw_pictures"]
+__all__ = ["draw_co_occurrence", "draw_data_set", "draw_frequencies"]
 
 # Up to this number of classes, all names are shown; with more, only some.
 MOST_NAMES = 100
@@ -27,7 +27,7 @@ _COLOURS = {"train": "#a6cee3", "validation": "#005f56", "test": "#b8390e"}
 _STYLE = {"svg.fonttype": "none", "svg.hashsalt": "tailmask", "font.size": 9}
 
 
-def draw_pictures(dataset: Dataset, statistics: Mapping[str, Statistics], folder: Path) -> list[Path]:
+def draw_data_set(dataset: Dataset, statistics: Mapping[str, Statistics], folder: Path) -> list[Path]:
     """Write both figures into a folder as SVG, and return their paths."""
     matplotlib = require("matplotlib", extra="cli")
     paths = []
