@@ -22,8 +22,7 @@ from tailmask.paper.runs_of_result import RunRecords
 from tailmask.report.charts.svg_file import save_svg
 from tailmask.report.result_markdown import render_markdown
 from tailmask.studies.planned_runs import PlannedRun, check_count, plan_runs
-from tailmask.studies.required_packages import check_extras
-from tailmask.studies.worker_pool import Failure, Listener, Pool, choose_jobs, num_missing
+from tailmask.studies.worker_pool import Failure, Listener, Pool, check_extras, choose_jobs, num_missing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -33,11 +33,10 @@ from tailmask.studies.planned_runs import (
     plan_runs,
     run_name,
 )
-from tailmask.studies.required_packages import check_extras
 from tailmask.studies.run_records import listed_runs, run_record
 from tailmask.studies.study_folder import begin_study, check_study
 from tailmask.studies.tuning import Trial, choose_rate, earlier_trials, plan_tuning, tunable
-from tailmask.studies.worker_pool import Failure, Listener, Pool, choose_jobs
+from tailmask.studies.worker_pool import Failure, Listener, Pool, check_extras, choose_jobs
 
 if TYPE_CHECKING:
     import pandas as pd

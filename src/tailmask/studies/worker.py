@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tailmask._util.messages import explain
+from tailmask._util.serialization import to_mapping
 from tailmask.data import DataOptions
 from tailmask.data.class_statistics import summaries
 from tailmask.data.dataset import Dataset
@@ -93,7 +94,8 @@ class _Tasks:
                     build_parts(config, dataset)
                 fitting.add(config.name)
             check_folder(Path(run["folder"]), determining(config, dataset, world_size=1))
-        return DataFacts.of(dataset).to_json()
+        facts: dict[str, Any] = to_mapping(DataFacts.of(dataset))
+        return facts
 
     def _load(self, data: str, options: DataOptions) -> Dataset:
         if self.dataset is None or self.loaded != (data, options):

@@ -9,17 +9,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tailmask._util.cores import num_cores, num_threads
-from tailmask._util.messages import UserError, listing
+from tailmask._util.messages import UserError, listing, require
+from tailmask._util.serialization import from_mapping
 from tailmask.data.facts import DataError, DataFacts
 from tailmask.runs import Run, Setting
 from tailmask.studies.planned_runs import PlannedRun
 from tailmask.studies.worker_process import Events, Worker, num_gpus
 
-__all__ = ["Failure", "Listener", "Pool", "choose_jobs", "num_missing", "raise_failures"]
+__all__ = ["Failure", "Listener", "Pool", "check_extras", "choose_jobs", "num_missing", "raise_failures"]
 
 # Each worker holds a copy of torch and of the data: more than this number needs --jobs.
 MOST_JOBS = 8
@@ -32,6 +34,13 @@ class Failure:
 
     run: PlannedRun
     sentence: str
+
+
+def check_extras() -> None:
+    """Raise a `UserError` that says what to install if a package that the workers need is missing."""
+    for module in ("pytorch_lightning", "matplotlib", "jinja2", "safetensors", "sklearn"):
+        if find_spec(module) is None:
+            require(module, extra="cli")
 
 
 def raise_failures(failures: Sequence[Failure]) -> None:
@@ -133,7 +142,7 @@ class Pool:
         for setting, result in zip(runs, self._dispatch(tasks, self._keep_note), strict=True):
             if (sentence := result.get("text")) is not None:
                 raise DataError(sentence) if result.get("of_data") else UserError(sentence)
-            facts[setting] = DataFacts.from_json(result["answer"])
+            facts[setting] = from_mapping(DataFacts, result["answer"])
         return facts
 
     def make(

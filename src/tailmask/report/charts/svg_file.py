@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,5 +21,6 @@ _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "tailmask"}
 def save_svg(figure: Figure, path: Path) -> None:
     """Write a figure atomically, on white: its text is dark, and a reader's page may be dark too."""
     matplotlib = require("matplotlib", extra="cli")
-    with matplotlib.rc_context(_SETTINGS), atomic_path(path) as temporary:
+    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings(), atomic_path(path) as temporary:
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph")  # the viewer's fonts show the SVG, not ours
         figure.savefig(temporary, format="svg", facecolor="white", metadata={"Date": None})
