@@ -19,7 +19,7 @@ from tailmask.paper.items import build_item
 from tailmask.paper.items.method_tables import TableItem
 from tailmask.paper.request import Answer, PaperItem, Request
 from tailmask.paper.runs_of_result import RunRecords
-from tailmask.report.charts.svg_file import save_svg
+from tailmask.report.charts.svg_output import save_svg
 from tailmask.report.result_markdown import render_markdown
 from tailmask.studies.planned_runs import PlannedRun, check_count, plan_runs
 from tailmask.studies.worker_pool import Failure, Listener, Pool, check_extras, choose_jobs, num_missing

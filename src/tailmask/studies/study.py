@@ -80,7 +80,7 @@ class Study:
 
     def figures(self) -> dict[str, Figure]:
         """The figures by name."""
-        from tailmask.report.study_figures import draw_study
+        from tailmask.report.page_figures import draw_study
 
         return {} if self.comparison is None else draw_study(self.runs, self.comparison)
 

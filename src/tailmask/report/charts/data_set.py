@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailmask.data.class_statistics import Statistics, co_occurrence
 from tailmask.data.dataset import Dataset
 from tailmask.report.charts.style import GRID, new_figure, shorten, styled
-from tailmask.report.charts.svg_file import save_svg
+from tailmask.report.charts.svg_output import save_svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
