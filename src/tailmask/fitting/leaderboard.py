@@ -17,7 +17,7 @@ from tailmask.metrics import class_groups
 from tailmask.metrics.classwise import confusion
 from tailmask.runs.reader import Run
 
-__all__ = ["ArmScores", "ModelScores", "best_arm", "ranking_f1", "score_arm"]
+__all__ = ["ArmScores", "ModelScores", "ranked", "ranking_f1", "score_arm"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,11 @@ class ArmScores:
     test: ModelScores
     seconds: float
     f1_at_half: float | None = None  # out-of-fold F1 with the threshold 0.5; None for one label per sample
+
+    @property
+    def merit(self) -> float:
+        """The sum of out-of-fold F1 and mAP, to choose by: users care about F1, and mAP is less noisy."""
+        return self.out_of_fold.f1 + self.out_of_fold.map
 
     def to_json(self) -> dict[str, Any]:
         """A flat object: the out-of-fold scores, and the test scores under `test`."""
@@ -91,12 +96,9 @@ def _folds(arrays: Mapping[str, npt.NDArray[Any]], *, seed: int) -> Folds:
     return Folds(number, int(number.max()) + 1)
 
 
-def best_arm(scores: Iterable[ArmScores]) -> ArmScores:
-    """The arm with the highest mean of out-of-fold F1 and mAP; of equal arms the first.
-
-    Users care about F1, and mAP is less noisy. So the mean is a better choice than one of the two.
-    """
-    return max(scores, key=lambda arm: arm.out_of_fold.f1 + arm.out_of_fold.map)
+def ranked(scores: Iterable[ArmScores]) -> list[ArmScores]:
+    """The arms by `ArmScores.merit`, the best first; equal arms keep their order."""
+    return sorted(scores, key=lambda arm: -arm.merit)
 
 
 def _scores(summary: dict[str, Any]) -> ModelScores:
