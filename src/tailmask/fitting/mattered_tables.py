@@ -43,11 +43,9 @@ def importance_tables(importance: Importance) -> list[SmallTable]:
         f"{importance.rows:,} rows that the model did not train on, {importance.repeats} times."
     )
     overall = [
-        (
-            each.feature,
-            _points(each.map_drop),
-            f"may be a leak: {', '.join(each.may_leak)}" if each.may_leak else "",
-        )
+        (each.feature, _points(each.map_drop), f"may be a leak: {', '.join(each.may_leak)}")
+        if each.may_leak
+        else (each.feature, _points(each.map_drop), "")
         for each in importance.features[:_MOST_FEATURES]
     ]
     return [
