@@ -83,6 +83,19 @@ def test_the_test_scores_of_the_best_are_those_of_the_model_that_is_kept(result,
     assert result.best.test.f1 == pytest.approx(f1)
 
 
+def test_a_resumed_fit_keeps_its_precision_on_another_machine(frame, tmp_path) -> None:
+    asked = {"labels": ["big", "red"], "methods": ["linear"], "out": tmp_path / "m", "folds": 3}
+    fit(frame, **asked, precision="bf16")  # as "auto" on a machine that is fast at it
+    path = tmp_path / "m" / "asked.json"
+    assert json.loads(path.read_bytes())["setting"]["precision"] == "bf16"
+    fit(frame, **asked)
+    with pytest.raises(UserError, match="precision"):
+        fit(frame, **asked, precision="32")
+    path.write_text("{}")
+    with pytest.raises(UserError, match="damaged"):
+        fit(frame, **asked)
+
+
 def test_a_second_call_resumes_and_another_fit_is_refused(result, frame) -> None:
     before = {run: (run / "metrics.json").stat().st_mtime_ns for run in (result.folder / "runs").iterdir()}
     again = fit(frame, labels=["big", "red"], methods=METHODS, out=result.folder, folds=3)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from tailmask._util.precision import AskedPrecision
 from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.cli.method_help import with_method_help
 from tailmask.cli.model_option import apply_model
@@ -36,6 +37,7 @@ def fit(
     decide: str = "f1",
     no_importance: bool = False,
     epochs: int | None = None,
+    precision: AskedPrecision = "auto",
     recipe: str | None = None,
     model: str | None = None,
     fields: Annotated[Sequence[str], Parameter(name="--set")] = (),
@@ -56,6 +58,8 @@ def fit(
             alarms) or top=3 (three labels per row)
         no_importance: leave out the permutation importance of the features
         epochs: number of epochs of the networks
+        precision: floating-point precision of the networks; bf16 is mixed precision, auto is bf16
+            if the processor or the GPU has instructions for it, else 32
         recipe: name of a recipe for the networks, or your own .toml file [default: the recipe for the data]
         model: network, or a pretrained model whose features become the inputs: hf:NAME_OR_FOLDER, timm:NAME
         fields: fields of the recipe, as in optimizer.lr=0.05
@@ -85,6 +89,7 @@ def fit(
                 recipe=recipe,
                 fields=fields,
                 epochs=epochs,
+                precision=precision,
                 seed=seed,
                 decide=decide,
                 importance=not no_importance,

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tailmask._util.files import write_json
 from tailmask._util.messages import UserError, listing
+from tailmask._util.precision import AskedPrecision
 from tailmask._util.serialization import from_mapping, to_mapping
 from tailmask.calibration import DecisionRule
 from tailmask.data import DataOptions, load
@@ -49,7 +50,7 @@ __all__ = ["FIT_METHODS", "FitResult", "fit", "load_model"]
 # From the cheapest to the most expensive, so a short time still gives a model.
 FIT_METHODS = ("linear", "trees", "boost", "bce")
 
-_RECORD, _REPORT, _IMPORTANCE = FIT_RECORD, "report.html", "importance.json"
+_RECORD, _REPORT, _IMPORTANCE, _ASKED = FIT_RECORD, "report.html", "importance.json", "asked.json"
 _NOT_ASKED = "the importance of the features was not requested"
 _FORMAT = "tailmask.fit/1"
 
@@ -143,6 +144,7 @@ def fit(
     recipe: str | None = None,
     fields: Sequence[str] = (),
     epochs: int | None = None,
+    precision: AskedPrecision = "auto",
     seed: int = 0,
     decide: str = "f1",
     importance: bool = True,
@@ -159,14 +161,16 @@ def fit(
         labels: The columns that are labels (`options` can also name them); or the labels themselves, a frame
             or an array (N, C) of 0 and 1, with −1 or NaN for unknown labels.
         minutes: Time for training. An arm is not started if it would not finish in time. None sets no limit.
-        methods: Names of methods in the order of training. By default linear, trees, boost and two networks;
-            for images three networks.
+        methods: Names of methods in the order of training. By default linear, trees, boost and a network; for
+            images three networks.
         out: Folder of the fit. None uses a temporary folder, which is kept while the result is in use.
         options: Choices about the data.
         folds: Number of folds; None is 5 for tables of fewer than 20,000 rows, else 1.
         recipe: Name of a recipe for the networks, or path of a .toml file.
         fields: Fields of the recipe to set, such as "optimizer.lr=0.05".
         epochs: Number of epochs of the networks.
+        precision: Of the networks: "32", "bf16" for mixed precision, or "auto" for "bf16" if it is fast on
+            the machine. A resumed fit keeps its precision.
         seed: Seed of folds, weights and masks.
         decide: The goal of the thresholds: "f1", "precision=0.9", "recall=0.8", "cost=5" or "top=3".
         importance: False to leave out the permutation importance of the features.
@@ -181,7 +185,12 @@ def fit(
     named = str(data) if isinstance(data, str | Path) else "frame"
     if is_frame(data) and is_frame(labels):
         data, labels = joined_frame(data, labels)
-    setting = Setting(named, options or DataOptions(), recipe, 1.0, epochs, tuple(fields), folds=folds)
+    setting = Setting(
+        named, options or DataOptions(), recipe, 1.0, epochs, tuple(fields), precision, folds=folds
+    )
+    earlier = _asked(folder)
+    if earlier is not None:
+        setting = setting.keep_precision(earlier["setting"].get("precision", "32"))
     names = [name for name in method_names(methods or FIT_METHODS) if name != ENSEMBLE]
     if not names:
         raise UserError("an ensemble combines other methods: name them too, such as linear trees")
@@ -287,9 +296,9 @@ def _claim(folder: Path, setting: ResolvedSetting, facts: DataFacts, *, seed: in
     asked = json.loads(
         json.dumps({"setting": setting.asked.identity(), "source": facts.source, "seed": seed}, default=str)
     )
-    path = folder / "asked.json"
-    if path.is_file():
-        found = differences(json.loads(path.read_bytes()), asked)
+    earlier = _asked(folder)
+    if earlier is not None:
+        found = differences(earlier, asked)
         if found:
             raise UserError(
                 f"{folder} holds another fit, which differs in {listing(found, limit=3)}: choose another "
@@ -300,7 +309,21 @@ def _claim(folder: Path, setting: ResolvedSetting, facts: DataFacts, *, seed: in
     ):
         raise UserError(f"{folder} holds files, but no fit: choose another folder with --out")
     else:
-        write_json(path, asked)
+        write_json(folder / _ASKED, asked)
+
+
+def _asked(folder: Path) -> dict[str, Any] | None:
+    """The record of the fit that the folder already holds, or None."""
+    path = folder / _ASKED
+    if not path.is_file():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        if isinstance(found["setting"], dict):
+            return found
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise UserError(f"{path} is damaged: choose another folder with --out")
 
 
 def _train(
