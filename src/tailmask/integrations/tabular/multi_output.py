@@ -28,7 +28,7 @@ def _has_probabilities(wrapper: PLMMultiOutputClassifier) -> bool:
     return hasattr(wrapper.estimator, "predict_proba")
 
 
-class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Partial Label Masking around an estimator: one clone per label, with Eq. 3 as sample weights.
 
     The estimator takes `sample_weight` in `fit` and has `predict_proba` or `decision_function`. The weight of
@@ -114,7 +114,7 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         outputs = self._outputs(X, probabilities=False)
         return outputs[:, 0] if self._labels.binary else outputs
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Probabilities (N, C) of the labels, or (N, 2) of the two classes.
 
