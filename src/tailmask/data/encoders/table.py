@@ -64,13 +64,6 @@ class TableEncoder(Encoder):
         return (len(self.outputs),)
 
     @property
-    def types(self) -> dict[str, Any]:
-        """The polars types of the columns."""
-        polars = require("polars", extra="tables")
-        types = {"number": polars.Float64, "boolean": polars.Boolean}
-        return {column.name: types.get(column.kind, polars.String) for column in self.columns}
-
-    @property
     def text(self) -> tuple[str, ...]:
         """The text columns."""
         return tuple(column.name for column in self.columns if column.kind == "text")
@@ -125,10 +118,19 @@ class TableEncoder(Encoder):
             yield start, block
             start += block.shape[1]
 
+    @property
+    def types(self) -> dict[str, Any]:
+        """The polars type of each column, by name."""
+        polars = require("polars", extra="tables")
+        types = {"number": polars.Float64, "boolean": polars.Boolean}
+        return {column.name: types.get(column.kind, polars.String) for column in self.columns}
+
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
         """Inputs (B, F) of a table with the columns of the training file; others are ignored."""
-        types = self.types
-        for frame in frame_pieces(path, batch_size, columns=list(types), types=types, header=self.header):
+        pieces = frame_pieces(
+            path, batch_size, columns=list(self.types), types=self.types, header=self.header
+        )
+        for frame in pieces:
             encoded = self.encode(frame)
             yield torch.from_numpy(encoded if isinstance(encoded, np.ndarray) else encoded.toarray())
 

@@ -114,7 +114,7 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         outputs = self._outputs(X, probabilities=False)
         return outputs[:, 0] if self._labels.binary else outputs
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Probabilities (N, C) of the labels, or (N, 2) of the two classes.
 
