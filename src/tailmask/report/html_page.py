@@ -71,6 +71,7 @@ def render_report(
         lead=lead,
         outcome=found.outcome,
         sentences=[_spans(sentence) for sentence in found.sentences],
+        details=[_spans(sentence) for sentence in found.details],
         command=command,
         ranks=page_tables.ranking(comparison),
         rank_name=describe(primary(single_label=comparison.single_label)[0]).heading,
