@@ -56,10 +56,10 @@ def to_csv(comparison: Comparison) -> str:
 def to_markdown(comparison: Comparison) -> str:
     """Markdown with the verdict, the measures, the differences, and the classes that changed most."""
     data = escape(comparison.data)
-    found = verdict(comparison)
-    parts = [MARKDOWN_MARK, f"# {data}", escape_prose(found.text)]
-    if found.details:
-        parts.append("\n".join(f"- {escape_prose(sentence)}" for sentence in found.details))
+    answer = verdict(comparison)
+    parts = [MARKDOWN_MARK, f"# {data}", escape_prose(answer.text)]
+    if answer.details:
+        parts.append("\n".join(f"- {escape_prose(sentence)}" for sentence in answer.details))
     names = comparison.headline
     rows = []
     for method, decision in comparison.row_keys:
