@@ -205,7 +205,7 @@ def test_one_and_two_seeds_are_said() -> None:
     values = {"plm": {"f1": (2, 1, 3)}}
     for seeds, words in ((1, "one seed"), (2, "Two seeds")):
         result = verdict(constructed(values, values, seeds=seeds))
-        assert any(words in sentence and "--seeds 3" in sentence for sentence in result.sentences)
+        assert any(words in sentence for sentence in result.sentences)
 
 
 @pytest.mark.parametrize(

@@ -293,9 +293,9 @@ def _untested(comparison: Comparison) -> list[str]:
 
 def _caution(difference: Difference) -> list[str]:
     if difference.n == 1:
-        return ["There is one seed only, so the intervals leave out chance in training: use `--seeds 3`."]
+        return ["Only one seed was trained, so the intervals leave out chance in training."]
     if difference.n == 2:
-        return ["Two seeds say little about chance in training: use `--seeds 3`."]
+        return ["Two seeds say little about chance in training: train three or more."]
     return []
 
 
