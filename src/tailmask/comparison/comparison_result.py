@@ -170,7 +170,7 @@ class Comparison:
 
     @property
     def headline(self) -> list[str]:
-        """The main measures. The K rarest classes are left out if they are the tail, or if all rows have 0."""
+        """The main measures, without the K rarest classes if they are the tail, or if all values are 0."""
         tail = (len(self.classes) + 1) // 3
         names = headline(self.metrics, single_label=self.single_label)
         same = {f"{name}_rarest_{tail}" for name in ("f1", "error") if f"{name}_tail" in names}
