@@ -96,9 +96,11 @@ def train(
         from rich.console import Console
 
         from tailmask.report.run_terminal import print_run
+        from tailmask.runs.next_command import predict_command
 
         print_run(run, Console())
         print(f"run in {folder}")
+        print(f"next: {predict_command(str(folder), run.config)}")
 
 
 def _train(

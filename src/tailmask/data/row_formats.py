@@ -221,7 +221,7 @@ def typed_columns(frame: pl.DataFrame, types: Mapping[str, Any]) -> pl.DataFrame
     if absent:
         raise UserError(
             f"the table lacks the columns {listing(absent)}, which the model was trained on: "
-            f"{nearest(absent[0], frame.columns)}"
+            f"{nearest(absent[0], (name for name in frame.columns if name not in types))}"
         )
     return with_types(frame.select(*types), dict(types), "the table")
 

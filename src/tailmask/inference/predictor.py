@@ -22,7 +22,7 @@ from tailmask.data.readers.image_list import is_list
 from tailmask.inference.classifier import Classifier
 from tailmask.inference.label_decision import LabelDecision, choose_decision, decision_of_study
 from tailmask.inference.study_choice import choose_run
-from tailmask.runs.reader import Run
+from tailmask.runs.reader import Run, no_run
 
 if TYPE_CHECKING:
     from tailmask.runs.model_file import ModelDescription
@@ -42,7 +42,7 @@ class Predictor:
 
     >>> Predictor.load("no-such-run")
     Traceback (most recent call last):
-    tailmask._util.messages.UserError: no-such-run is not a run: it has no run.json
+    tailmask._util.messages.UserError: no-such-run is not a run: there is no such folder
     """
 
     classifier: Classifier
@@ -175,7 +175,7 @@ def _model_file(path: Path) -> Path:
         return path
     run = Run(path)
     if not run.exists:
-        raise UserError(f"{path} is not a run: it has no run.json")
+        raise UserError(no_run(path))
     if not run.is_complete:
         raise UserError(f"{path} is not complete: run the same `tailmask train` command to finish it")
     if (path / "model").is_dir():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,8 @@ import torch
 from torch import Tensor
 
 from tailmask._util.messages import listing
-from tailmask.integrations.tabular.tag_lists import Tags, distinct_tags, tag_lists
+from tailmask.data.readers.table.program_frames import frame_library, named_columns
+from tailmask.integrations.tabular.row_tags import Tags, distinct_tags, tag_lists
 
 __all__ = ["EstimatorLabels", "check_column", "is_multilabel"]
 
@@ -64,9 +64,7 @@ class EstimatorLabels:
     @classmethod
     def of(cls, y: Any, classes: Any = None) -> EstimatorLabels:
         """The labels that occur in y; `classes` has those of all data, if y may lack some."""
-        package = type(y).__module__.partition(".")[0]
-        library = package if package in ("pandas", "polars") else None
-        tags = tag_lists(y)
+        library, tags = frame_library(y), tag_lists(y)
         if tags is not None:
             known = distinct_tags(tags if classes is None else [classes])
             return cls(known, multilabel=True, library=library)
@@ -89,10 +87,7 @@ class EstimatorLabels:
         """
         if self.library is None:
             return values
-        columns = {str(name): values[:, number] for number, name in enumerate(self.classes)}
-        frame = importlib.import_module(self.library).DataFrame(columns)
-        has_index = self.library == "pandas" and hasattr(features, "index") and hasattr(features, "columns")
-        return frame.set_axis(features.index) if has_index else frame
+        return named_columns(values, self.classes, library=self.library, features=features)
 
     def encode(self, y: Any) -> Tensor:
         """Targets (N, C) of 0, 1 and −1 (unknown)."""

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer, StandardScaler
 
+from tailmask.data.readers.table.program_frames import as_polars
 from tailmask.integrations.sklearn import PLMClassifier, PLMMultiOutputClassifier
 from tailmask.integrations.tabular.estimator_labels import EstimatorLabels
 from tailmask.integrations.tail_classifier import TailClassifier
@@ -60,6 +61,11 @@ def test_estimators_predict_as_with_the_binarizer(name: str, form: str) -> None:
             assert type(found).__module__.startswith(form.split()[0])
             assert list(found.columns) == binarizer.classes_.tolist()
         assert np.array_equal(np.asarray(found), getattr(plain, method)(FEATURES))
+
+
+def test_sets_in_a_pandas_frame_become_lists() -> None:
+    frame = as_polars(pd.DataFrame({"tags": [{"b", "a"}, frozenset(), None]}))
+    assert frame["tags"].to_list() == [["a", "b"], [], None]
 
 
 def test_an_empty_list_has_no_tag_and_a_gap_is_unknown() -> None:
