@@ -93,9 +93,7 @@ def _class_table(run: Run) -> Table:
         if found is not None:
             cells += [_percent(found[name][index]) for name in ("test", "out_of_fold")]
         table.add_row(Text(name), f"{train_positives[index]:,}", f"{number:,.0f}", *cells)
-    shares = (
-        "" if found is None else "; predicted: share of rows that get the class, in test and out of fold"
-    )
+    shares = "" if found is None else "; predicted: share of rows that get the class, in test and out of fold"
     table.caption = f"in %{shares}; metrics.json and decisions.json have all classes"
     table.caption_justify = "left"
     return table
