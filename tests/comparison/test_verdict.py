@@ -97,7 +97,6 @@ def test_a_tie_is_no_help() -> None:
         "Use `plm` with tuned thresholds: F1 50.2, no clear difference to bce decided the same way "
         "(+0.2 [−0.9, +1.3])."
     )
-    assert "Masking made no clear difference" in result.text
     assert "helped" not in result.text
 
 
@@ -106,6 +105,7 @@ def test_a_choice_that_the_test_set_does_not_bear_out_is_said() -> None:
     assert result.outcome == "harmed"
     assert "F1 48.0, −2.0 against bce decided the same way [−3.0, −1.0]" in result.sentences[0]
     assert "Use " not in result.sentences[0]
+    assert "stay with bce (`--run bce`)" in result.sentences[0]
     assert "Masking did harm" in result.text
 
 
@@ -147,7 +147,7 @@ def test_a_difference_that_is_shown_as_zero_is_no_finding() -> None:
     assert result.outcome == "unclear"
     assert "no clear difference" in result.sentences[0]
     assert "ranks" not in result.text
-    assert "Masking made no clear difference" in result.text
+    assert "Masking" not in result.text
 
 
 def test_another_method_wins() -> None:

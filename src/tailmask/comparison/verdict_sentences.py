@@ -162,7 +162,8 @@ def _choice(comparison: Comparison) -> tuple[Outcome, str]:
         return "unclear", f"{use}, no clear difference to {base}{same} ({_points(found)})."
     return "harmed", (
         f"Validation scores choose `{method}`{with_decision}, but the test set disagrees{reached}, "
-        f"{_points(found, f'against {base}{same}')}. Get more validation data before you use it."
+        f"{_points(found, f'against {base}{same}')}. Get more validation data, or stay with {base} "
+        f"(`--run {base}`)."
     )
 
 
@@ -239,8 +240,8 @@ def _from_masking(comparison: Comparison, lead: str, decision: Decision) -> list
                 f"Masking helped only at the default threshold: there, {masked} is "
                 f"{_points(at_default, f'over {plain}')}; {decision_words(decision)} it is {_points(found)}."
             ]
-        if masked == lead and not _is_baseline_chosen(comparison):
-            return [f"Masking {effect}: nothing else differs from {plain}."]
+        if masked == lead and not _is_baseline_chosen(comparison):  # the first sentence has the difference
+            return [f"Masking {effect}: nothing else differs from {plain}."] if _effect(found) else []
         return [f"Masking {effect}: {masked} is {_points(found, f'against {plain}')}."]
     rows = [comparison.row(name, metric, decision) for name in (masked, plain)]
     if rows[0] is None or rows[1] is None:
