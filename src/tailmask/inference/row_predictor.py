@@ -15,7 +15,7 @@ from tailmask._util.messages import UserError
 from tailmask.backbones.backbone import is_backbone
 from tailmask.calibration import DecisionRule
 from tailmask.data.pretrained.backbone_format import BackboneFormat
-from tailmask.data.readers.table.program_frames import frame_library, named_columns
+from tailmask.data.readers.table.program_frames import like_features
 from tailmask.data.rows import Rows
 from tailmask.inference.label_decision import LabelDecision, choose_decision, decision_of_study
 from tailmask.inference.predictor import Predictor
@@ -106,18 +106,12 @@ class RowPredictor:
 
     def predict_proba(self, features: Any) -> Any:
         """Probabilities (N, C) of a frame or an array with the columns of training; a frame for a frame."""
-        return self._framed(self.outputs(self.model.row_format.rows(features))[0], features)
+        return like_features(self.outputs(self.model.row_format.rows(features))[0], self.classes, features)
 
     def predict(self, features: Any) -> Any:
         """The predicted labels (N, C) of a frame or an array with the columns of training, likewise."""
         labels = self.decision.labels(*self.outputs(self.model.row_format.rows(features)))
-        return self._framed(labels, features)
-
-    def _framed(self, values: Tensor, features: Any) -> Any:
-        library = frame_library(features)
-        if library is None:
-            return values
-        return named_columns(values.numpy(), self.classes, library=library, features=features)
+        return like_features(labels, self.classes, features)
 
 
 def load_predictor(

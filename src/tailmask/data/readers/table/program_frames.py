@@ -11,8 +11,9 @@ from tailmask._util.messages import UserError, require
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
+    from torch import Tensor
 
-__all__ = ["as_polars", "frame_library", "named_columns"]
+__all__ = ["as_polars", "frame_library", "like_features", "named_columns"]
 
 
 def frame_library(value: Any) -> str | None:
@@ -22,6 +23,14 @@ def frame_library(value: Any) -> str | None:
     """
     package = type(value).__module__.partition(".")[0]
     return package if package in ("pandas", "polars") else None
+
+
+def like_features(values: Tensor, classes: Iterable[str], features: Any) -> Any:
+    """Values (N, C) as a frame of the library of the features; unchanged if the features are no frame."""
+    library = frame_library(features)
+    if library is None:
+        return values
+    return named_columns(values.numpy(), classes, library=library, features=features)
 
 
 def named_columns(values: NDArray[Any], names: Iterable[Any], *, library: str, features: Any) -> Any:
