@@ -118,12 +118,18 @@ class TableEncoder(Encoder):
             yield start, block
             start += block.shape[1]
 
-    def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
-        """Inputs (B, F) of a table with the columns of the training file; others are ignored."""
+    @property
+    def types(self) -> dict[str, Any]:
+        """The polars type of each column, by name."""
         polars = require("polars", extra="tables")
         types = {"number": polars.Float64, "boolean": polars.Boolean}
-        wanted = {column.name: types.get(column.kind, polars.String) for column in self.columns}
-        pieces = frame_pieces(path, batch_size, columns=list(wanted), types=wanted, header=self.header)
+        return {column.name: types.get(column.kind, polars.String) for column in self.columns}
+
+    def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
+        """Inputs (B, F) of a table with the columns of the training file; others are ignored."""
+        pieces = frame_pieces(
+            path, batch_size, columns=list(self.types), types=self.types, header=self.header
+        )
         for frame in pieces:
             encoded = self.encode(frame)
             yield torch.from_numpy(encoded if isinstance(encoded, np.ndarray) else encoded.toarray())
