@@ -40,8 +40,7 @@ class SparseRows:
 
 def _product(left: Any, right: Any) -> Tensor:
     """Matrix product of arrays by NumPy or SciPy; at these sizes NumPy is faster than torch."""
-    with np.errstate(all="ignore"):  # as in torch, an overflow is no warning
-        return torch.from_numpy(left @ right)
+    return torch.from_numpy(left @ right)
 
 
 class _Layers(torch.autograd.Function):
