@@ -274,7 +274,7 @@ class PartialLabelMasking(ExactBuffers):
             self._notices.look_at_counts(self.counts, summed=counts)
             self._set_ratio(functional.next_ratio(self.target_ratio, gap, rate))
             self._notices.look_at_keep(self.options, self.keep)
-            self.num_steps += 1
+            self.num_steps.add_(1)  # `+=` would go through nn.Module, which takes as long as the update
             self.reset()
             divergence = functional.divergence(counts)
             return RatioUpdate(self.target_ratio.clone(), gap, divergence, self.keep.clone())
