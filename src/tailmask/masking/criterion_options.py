@@ -86,11 +86,6 @@ class Options:
         )
 
     @property
-    def is_drawn_mean(self) -> bool:
-        """True if the loss is the mean over labels that are masked at random."""
-        return self.reduction == "mean" and not self.expected
-
-    @property
     def gap(self) -> Gap:
         """The function that computes each class's gap from the counts."""
         return GAPS[self.adapt] if isinstance(self.adapt, str) else self.adapt

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -187,8 +187,9 @@ def small_masked_cross_entropy(
     *,
     counts: Tensor | None = None,
     generator: torch.Generator | None = None,
+    reduction: Literal["mean", "batchmean", "sum"] = "mean",
 ) -> Tensor:
-    """Mean cross-entropy of a small batch, masked by a draw (Eq. 2 and 3), with as few calls as possible.
+    """Cross-entropy of a small batch, masked by a draw (Eq. 2 and 3), with as few calls as possible.
 
     `keep` has the keep probabilities of negatives and of positives, (C,) each. The histogram is added to
     `counts` (2, C, bins) unless that is None.
@@ -200,7 +201,10 @@ def small_masked_cross_entropy(
     if counts is not None:
         counts += histogram(logits.detach().sigmoid(), targets, counts.shape[-1])
     mask = _draw_small(keep, targets, generator)
-    return F.binary_cross_entropy_with_logits(logits, targets, weight=mask)
+    if reduction == "mean":
+        return F.binary_cross_entropy_with_logits(logits, targets, weight=mask)
+    total = F.binary_cross_entropy_with_logits(logits, targets, weight=mask, reduction="sum")
+    return total if reduction == "sum" else total / logits.shape[0]
 
 
 class _MaskedCrossEntropy(torch.autograd.Function):

@@ -217,7 +217,8 @@ class PartialLabelMasking(ExactBuffers):
             active
             and sample_weight is None
             and self.loss is None
-            and self.options.is_drawn_mean
+            and self.options.reduction != "none"
+            and not self.options.expected
             and kernels.is_small_and_plain(logits, targets, histograms.counts, self.generator)
         ):
             return self._small_loss(logits, targets, histograms.counts)
@@ -360,7 +361,12 @@ class PartialLabelMasking(ExactBuffers):
         if recorded is not None:
             self._notices.by_forward = True
         return kernels.small_masked_cross_entropy(
-            logits, targets, self._keep_in_use, counts=recorded, generator=self.generator
+            logits,
+            targets,
+            self._keep_in_use,
+            counts=recorded,
+            generator=self.generator,
+            reduction=self.options.reduction,  # type: ignore[arg-type]  # never "none"
         )
 
     def _read(self, logits: Tensor, targets: Tensor, *, guard: bool = True) -> LabelBatch:
