@@ -96,7 +96,7 @@ def best_times(
 
 
 def plain_masked(logits: Tensor, targets: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
-    """The result of `kernels.masked_cross_entropy`, computed with the plain functions."""
+    """The result of the fused kernels, computed with the plain functions."""
     counts += functional.histogram(logits.detach().sigmoid(), targets)
     mask = functional.draw(functional.label_keep(keep, targets))
     return F.binary_cross_entropy_with_logits(logits, targets, weight=mask)
@@ -105,15 +105,21 @@ def plain_masked(logits: Tensor, targets: Tensor, keep: Tensor, counts: Tensor) 
 def part_times(logits: Tensor, targets: Tensor, keep: Tensor, seconds: float) -> dict[str, float]:
     counts = torch.zeros(2, targets.shape[1], 10, dtype=torch.int64)
     given = logits.detach()
-    scale = 1 / targets.numel()
+
+    def fused() -> Tensor:
+        if kernels.is_large(logits):
+            return kernels.masked_cross_entropy(
+                logits, targets, keep, counts=counts, scale=1 / targets.numel()
+            )
+        return kernels.small_masked_cross_entropy(logits, targets, keep.unbind(), counts=counts)
+
     parts: dict[str, Callable[[], object]] = {
         "histogram": lambda: kernels.add_histogram(counts, given, targets),
         "plain histogram": lambda: counts.add_(functional.histogram(given.sigmoid(), targets)),
         "draw": lambda: kernels.draw(keep, targets),
         "plain draw": lambda: functional.draw(functional.label_keep(keep, targets)),
-        "fused": lambda: kernels.masked_cross_entropy(
-            logits, targets, keep, counts=counts, scale=scale
-        ).backward(),
+        "check": lambda: kernels.is_small_and_plain(given, targets, counts),
+        "fused": lambda: fused().backward(),
         "plain fused": lambda: plain_masked(logits, targets, keep, counts).backward(),
     }
     best = dict.fromkeys(parts, float("inf"))

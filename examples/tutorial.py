@@ -17,12 +17,11 @@ from tailmask.studies import Study, compare
 
 
 def show(study: Study) -> None:
-    for metric in ("f1", "f1_tail", "ap"):
-        rows = (row for row in study.tables()["rows"] if row["metric"] == metric)
-        print(
-            f"   {metric}:",
-            *(f"{row['method']} ({row['decision']}) {100 * row['mean']:.1f};" for row in rows),
-        )
+    means = {(row["method"], row["decision"], row["metric"]): row["mean"] for row in study.tables()["rows"]}
+    print(f"   {'':39}    F1  tail   mAP")
+    for method, decision in dict.fromkeys(key[:2] for key in means):
+        scores = (100 * means[method, decision, metric] for metric in ("f1", "f1_tail", "ap"))
+        print(f"   {f'{method} ({decision})':39}", *(f"{score:5.1f}" for score in scores))
     print(f"   the page to open: {study.report_path}")
 
 

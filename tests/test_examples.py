@@ -119,13 +119,12 @@ def test_flights(run):
         assert leak not in honest
 
 
-def last_table(text: str) -> dict[tuple[str, str], float]:
-    """Value of each measure and row of the tutorial's part 3."""
-    return {
-        (measure, row): float(value)
-        for measure, line in re.findall(r"^ +(\w+): (.*;)$", text.split("\n3. ")[1], re.MULTILINE)
-        for row, value in re.findall(r"(\S+ \([\w ]+\)) (\d+\.\d);", line)
-    }
+def last_table(text: str) -> dict[str, tuple[float, ...]]:
+    """F1, F1 of the rare tag, and mAP of each row of the tutorial's part 3."""
+    rows = re.findall(
+        r"^ +(\S+ \([\w ]+\)) +([\d.]+) +([\d.]+) +([\d.]+)$", text.split("\n3. ")[1], re.MULTILINE
+    )
+    return {name: tuple(map(float, scores)) for name, *scores in rows}
 
 
 @pytest.mark.long
@@ -135,6 +134,10 @@ def test_tutorial(run, real_data, tmp_path):
     assert (tmp_path / "tutorial" / "multimnist" / "report.html").exists()
     assert (tmp_path / "tutorial" / "mine" / "report.html").exists()
     page = EXAMPLES.parent / "docs" / "tutorial.md"
-    promised = last_table(page.read_text(encoding="utf-8"))
-    assert len(promised) == 42  # three measures of seven methods, each with two decisions
-    assert last_table(text) == pytest.approx(promised, abs=1.5), "docs/tutorial.md shows another output"
+    promised, shown = last_table(page.read_text(encoding="utf-8")), last_table(text)
+    assert len(promised) == 14  # seven methods, each with two decisions
+    assert shown.keys() == promised.keys()
+    for row, scores in shown.items():
+        # Another processor rounds otherwise. One more test row with the rare tag changes its F1 by about 2.
+        for score, expected, most in zip(scores, promised[row], (1.5, 4.0, 1.5), strict=True):
+            assert abs(score - expected) <= most, f"docs/tutorial.md shows another output for {row}"

@@ -81,7 +81,7 @@ def test_an_exported_model_predicts_like_its_run(run, new, tmp_path, capsys):
 def test_mistakes_get_one_sentence(run, new, tmp_path, capsys):
     out = tmp_path / "out.csv"
     assert refused(capsys, tmp_path / "nothing", new, "-o", out).endswith(
-        "nothing is not a run: it has no run.json"
+        "nothing is not a run: there is no such folder"
     )
     assert "there is no file" in refused(capsys, run, tmp_path / "no.csv", "-o", out)
     assert "must end with .csv or .parquet or .jsonl" in refused(capsys, run, new, "-o", "out.xlsx")

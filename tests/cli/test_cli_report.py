@@ -53,7 +53,7 @@ def test_page_of_a_studys_folder(study: Path, here: Path, capsys: pytest.Capture
     assert "<title>digits</title>" in (here / "report.html").read_text(encoding="utf-8")
     printed = capsys.readouterr().out
     assert printed.endswith("report in report.html\n")
-    assert "plm against bce" in printed
+    assert "plm reaches F1" in printed
 
 
 def test_runs_that_chose_a_rate_are_no_results(

@@ -282,7 +282,7 @@ def test_single_labels_are_compared_by_errors(tmp_path: Path) -> None:
     assert row is not None
     assert row.mean == pytest.approx(np.mean(errors[3:]))
     assert comparison.difference("plm", "error_rarest_2").effect == 1
-    assert "plm against bce: error" in comparison.verdict
+    assert "plm reaches error" in comparison.verdict
     assert comparison.chosen is None, "there are no validation data"
 
 

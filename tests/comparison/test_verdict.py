@@ -83,11 +83,11 @@ def test_a_win_leads_with_what_to_use() -> None:
     assert result.sentences[0] == (
         "Use `plm` with tuned thresholds: F1 54.2, +4.2 over bce decided the same way [+1.9, +6.4]."
     )
-    assert "Over the rarest third of the classes: F1 56.4 with plm, +6.4 [+2.0, +10.8]." in result.sentences
     assert "Thresholds alone lift bce from 30.0 to 50.0 (+20.0 [+18.0, +22.0])." in result.sentences
-    assert "Masking helped: it is all that differs from bce." in result.sentences
-    assert "plm ranks better: mAP +1.0 [+0.2, +1.8], which no threshold changes." in result.sentences
-    assert result.text.endswith("over test samples and 3 seeds.")
+    assert "Masking helped: nothing else differs from bce." in result.sentences
+    assert "plm ranks better, whatever the threshold: mAP +1.0 [+0.2, +1.8]." in result.sentences
+    assert "Over the rarest third of the classes: F1 56.4 with plm, +6.4 [+2.0, +10.8]." in result.details
+    assert len(result.sentences) == 4
 
 
 def test_a_tie_is_no_help() -> None:
@@ -97,15 +97,15 @@ def test_a_tie_is_no_help() -> None:
         "Use `plm` with tuned thresholds: F1 50.2, no clear difference to bce decided the same way "
         "(+0.2 [−0.9, +1.3])."
     )
-    assert "Masking made no clear difference" in result.text
     assert "helped" not in result.text
 
 
 def test_a_choice_that_the_test_set_does_not_bear_out_is_said() -> None:
     result = verdict(constructed({"plm": {"f1": (0, -1, 1)}}, {"plm": {"f1": (-2.0, -3.0, -1.0)}}))
     assert result.outcome == "harmed"
-    assert "behind bce decided the same way (−2.0 [−3.0, −1.0])" in result.sentences[0]
-    assert "the test set disagrees" in result.sentences[0]
+    assert "F1 48.0, −2.0 against bce decided the same way [−3.0, −1.0]" in result.sentences[0]
+    assert "Use " not in result.sentences[0]
+    assert "stay with bce (`--run bce`)" in result.sentences[0]
     assert "Masking did harm" in result.text
 
 
@@ -121,12 +121,10 @@ def test_a_win_at_the_default_threshold_alone_is_the_thresholds() -> None:
         "Use `bce` with tuned thresholds: F1 50.0 on the test set. "
         "No other method scored higher on validation data."
     )
-    assert "Masking made no clear difference: plm is −0.9 [−2.3, +0.4] against bce." in result.sentences
     assert (
-        "At the default threshold plm is +9.4 [+8.0, +10.8] over bce; "
-        "with tuned thresholds for both no clear gain is left."
+        "Masking helped only at the default threshold: there, plm is +9.4 over bce [+8.0, +10.8]; "
+        "with tuned thresholds it is −0.9 [−2.3, +0.4]."
     ) in result.sentences
-    assert "helped" not in result.text
 
 
 def test_a_win_in_ranking_alone_is_said_as_such() -> None:
@@ -138,7 +136,7 @@ def test_a_win_in_ranking_alone_is_said_as_such() -> None:
         )
     )
     assert result.outcome == "baseline"
-    assert "plm ranks better: mAP +2.0 [+1.0, +3.0]" in result.text
+    assert "plm ranks better, whatever the threshold: mAP +2.0 [+1.0, +3.0]." in result.sentences
     assert "helped" not in result.text
 
 
@@ -149,7 +147,7 @@ def test_a_difference_that_is_shown_as_zero_is_no_finding() -> None:
     assert result.outcome == "unclear"
     assert "no clear difference" in result.sentences[0]
     assert "ranks" not in result.text
-    assert "Masking made no clear difference" in result.text
+    assert "Masking" not in result.text
 
 
 def test_another_method_wins() -> None:
@@ -162,27 +160,25 @@ def test_another_method_wins() -> None:
     }
     result = verdict(constructed(plain, tuned, chosen=("ensemble", TUNED)))
     assert result.sentences[0].startswith("Use `ensemble` with tuned thresholds: F1 54.2, +4.2 over bce")
-    assert "Masking helped: plm is +2.0 [+1.0, +3.0] against bce." in result.sentences
-    assert "clearly better: plm (+2.0); no clear difference: linear (−1.0)." in result.text
+    assert "Masking helped: plm is +2.0 against bce [+1.0, +3.0]." in result.sentences
 
 
 def test_learner_and_masking_are_told_apart() -> None:
     tuned = {"plm+linear": {"f1": (5.0, 3.0, 7.0)}, "linear": {"f1": (4.0, 2.0, 6.0)}}
     result = verdict(constructed({}, tuned, chosen=("plm+linear", TUNED)))
-    assert "The learner linear without masking gives +4.0 [+2.0, +6.0] against bce." in result.sentences
+    assert "The learner linear without masking gives +4.0 against bce [+2.0, +6.0]." in result.sentences
     assert "Masking adds +1.0 to linear" in result.text
     tuned = {"plm+asl": {"f1": (5.0, 3.0, 7.0)}, "asl": {"f1": (1.0, -2.0, 4.0)}}
     result = verdict(constructed({}, tuned, chosen=("plm+asl", TUNED)))
-    assert "The loss asl without masking gives no clear gain: +1.0 [−2.0, +4.0]" in result.text
+    assert "The loss asl without masking gives no clear gain: +1.0 against bce [−2.0, +4.0]" in result.text
 
 
 def test_without_validation_nothing_is_chosen() -> None:
     comparison = constructed({"plm": {"f1": (5.0, 3.0, 7.0)}}, chosen=None)
     result = verdict(comparison)
     assert result.sentences[0] == (
-        "There are no validation data, and the test set must not choose: give the data a validation split, "
-        "as with --validation 0.1. plm against bce, both at the default threshold: "
-        "F1 35.0, +5.0 [+3.0, +7.0]."
+        "Add `--validation 0.1`: without validation data no method can be chosen. "
+        "At the default threshold, plm reaches F1 35.0 on the test set, +5.0 against bce [+3.0, +7.0]."
     )
     assert "Use " not in result.text
     assert shown_decision(comparison) == "default"
@@ -202,14 +198,14 @@ def test_errors_are_better_when_they_fall() -> None:
     result = verdict(comparison)
     assert result.outcome == "helped"
     assert result.sentences[0] == "Use `plm`: error 25.4, −4.6 against bce [−6.0, −3.2]."
-    assert "clearly worse: focal (+1.0)." in result.text
     assert "threshold" not in result.text
 
 
 def test_one_and_two_seeds_are_said() -> None:
-    for seeds, words in ((1, "one seed only"), (2, "Two seeds say little")):
-        values = {"plm": {"f1": (2, 1, 3)}}
-        assert words in verdict(constructed(values, values, seeds=seeds)).text
+    values = {"plm": {"f1": (2, 1, 3)}}
+    for seeds, words in ((1, "one seed"), (2, "Two seeds")):
+        result = verdict(constructed(values, values, seeds=seeds))
+        assert any(words in sentence for sentence in result.sentences)
 
 
 @pytest.mark.parametrize(
@@ -228,17 +224,17 @@ def test_classes_that_cannot_be_judged_are_said() -> None:
     comparison = constructed(values, values, test_positives=(0, 4, 3, 0, 8, 0))
     assert (
         "3 of 6 classes (1 of the 2 rarest) have no test sample: their F1 is 0 with every method."
-    ) in verdict(comparison).sentences
+    ) in verdict(comparison).details
     few = dataclasses.replace(comparison, validation_positives=(9, 4, 0, 20, 30, 5))
-    assert "2 of 6 classes have fewer than 5 validation positives: " in verdict(few).text
-    assert "no test sample" not in verdict(constructed(values, values)).text
+    assert any("2 of 6 classes have fewer than 5" in sentence for sentence in verdict(few).details)
+    assert not any("no test sample" in sentence for sentence in verdict(constructed(values, values)).details)
 
 
 def test_undefined_numbers_are_not_spoken_of() -> None:
     values = {"plm": {"f1": (2.0, 1.0, 3.0), "f1_tail": UNDEFINED, "ap": UNDEFINED}}
     result = verdict(constructed(values, values))
-    assert "nan" not in result.text
-    assert "rarest third" not in result.text
+    assert not any("nan" in sentence for sentence in (*result.sentences, *result.details))
+    assert not any("rarest third" in sentence for sentence in result.details)
 
 
 def test_nothing_right_is_not_a_finding() -> None:

@@ -62,24 +62,31 @@ def test_the_model_predicts_frames_files_and_after_loading(result, frame, tmp_pa
     probabilities = result.predict_proba(features)
     assert probabilities.shape == (150, 2)
     assert result.classes == ("big", "red")
-    assert (result.predict(features)[:, 0].numpy() == frame["big"].to_numpy()).mean() > 0.8
+    assert probabilities.columns == ["big", "red"]
+    assert (result.predict(features)["big"] == (frame["big"] == 1)).mean() > 0.8
     loaded = load_model(result.folder)
-    assert torch.equal(loaded.predict_proba(pd.DataFrame(features.to_dict(as_series=False))), probabilities)
+    same = pd.DataFrame(features.to_dict(as_series=False), index=range(1000, 1150))
+    found = loaded.predict_proba(same)
+    assert isinstance(found, pd.DataFrame)
+    assert found.index.equals(same.index)
+    assert np.array_equal(found, probabilities.to_numpy())
+    assert "Chosen by out-of-fold scores" in repr(loaded)
+    assert len(repr(loaded)) < 300
     assert loaded.leaderboard == result.leaderboard
     features.write_csv(tmp_path / "new.csv")
     out = tmp_path / "predictions.csv"
     assert main(["predict", str(result.folder), str(tmp_path / "new.csv"), "--out", str(out)]) == 0
     written = pl.read_csv(out).select("big", "red").to_numpy()
-    np.testing.assert_allclose(written, probabilities.numpy(), atol=1e-9)
+    np.testing.assert_allclose(written, probabilities.to_numpy(), atol=1e-9)
 
 
 def test_the_test_scores_of_the_best_are_those_of_the_model_that_is_kept(result, frame) -> None:
     assert result.best.method != "ensemble"  # else it was calibrated anyway
     rows = frame[Run(result.folder / "best").predictions()["test_rows"] - 1]
     targets = rows.select("big", "red").to_numpy()
-    brier = np.mean((result.predict_proba(rows).numpy() - targets) ** 2)
+    brier = np.mean((result.predict_proba(rows).to_numpy() - targets) ** 2)
     assert result.best.test.brier == pytest.approx(brier)
-    f1 = f1_score(targets, result.predict(rows).numpy(), average="macro")
+    f1 = f1_score(targets, result.predict(rows).to_numpy(), average="macro")
     assert result.best.test.f1 == pytest.approx(f1)
 
 
@@ -112,7 +119,7 @@ def test_without_a_folder_the_model_lives_as_long_as_the_result(frame, tmp_path:
     probabilities = result.predict_proba(frame)
     del result
     assert not folder.exists()
-    assert torch.equal(tailmask.load_model(tmp_path / "kept").predict_proba(frame), probabilities)
+    assert tailmask.load_model(tmp_path / "kept").predict_proba(frame).equals(probabilities)
 
 
 def test_the_next_command_names_a_file_of_the_same_kind(tmp_path: Path) -> None:
@@ -209,10 +216,10 @@ def test_labels_are_decided_by_the_rule_that_was_asked_for(frame, tmp_path: Path
     asked = {"labels": ["big", "red"], "methods": ["linear:C=1"], "folds": 2}
     plain = fit(frame, out=tmp_path / "plain", **asked)
     careful = fit(frame, out=tmp_path / "careful", decide="recall=0.99", **asked)
-    assert torch.equal(plain.predict_proba(frame), careful.predict_proba(frame))
-    assert careful.predict(frame).sum() > plain.predict(frame).sum()
+    assert plain.predict_proba(frame).equals(careful.predict_proba(frame))
+    assert careful.predict(frame).to_numpy().sum() > plain.predict(frame).to_numpy().sum()
     assert "with thresholds for recall=0.99" in careful.report.read_text()
-    assert torch.equal(load_model(tmp_path / "careful").predict(frame), careful.predict(frame))
+    assert load_model(tmp_path / "careful").predict(frame).equals(careful.predict(frame))
     with pytest.raises(ValueError, match="recall"):
         fit(frame, decide="recal=1", **asked)
 

@@ -156,7 +156,7 @@ def test_a_leak_is_named_and_everything_is_kept(leaky: Path, capsys) -> None:
     assert result.importance.top("big")[0][0] == "size"
     assert abs(importance["noise"].map_drop) < 0.05
     page = result.report.read_text()
-    assert "may be a leak: rare" in page
+    assert "May be a leak of" in page
     assert result.to_json()["mattered"] == json.loads((out / "fit.json").read_text())["mattered"]
     (out / "importance.json").write_text('{"features": 3}')
     with pytest.raises(UserError, match=r"importance\.json"):

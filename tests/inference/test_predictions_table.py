@@ -10,6 +10,7 @@ import weakref
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import torch
@@ -43,6 +44,20 @@ def read(path: Path) -> list[dict]:
         }
         for row in rows
     ]
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_frame_gives_a_frame(library, table_run, tmp_path):
+    source = write_table(tmp_path / "new.csv", 20, labels=False, seed=1)
+    predictor = Predictor.load(table_run)
+    (inputs,) = predictor.batches(source)
+    for name in ("predict", "predict_proba"):
+        found = getattr(predictor, name)(library.read_csv(source))
+        assert isinstance(found, library.DataFrame)
+        assert list(found.columns) == list(predictor.classes)
+        np.testing.assert_allclose(found.to_numpy(), getattr(predictor, name)(inputs).numpy(), rtol=1e-5)
+    with pytest.raises(UserError, match="lacks the columns"):
+        predictor.predict(library.DataFrame({"other": [1.0]}))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])

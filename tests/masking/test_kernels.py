@@ -146,7 +146,69 @@ class TestMaskedCrossEntropy:
         torch.testing.assert_close(two, 3 * one)
 
 
+class TestSmallMaskedCrossEntropy:
+    def test_is_torch_s_own_with_the_drawn_mask(self):
+        logits, targets, keep = make_batch((40, 7))
+        logits.requires_grad_()
+        counts = torch.zeros(2, 7, 10, dtype=torch.int64)
+        generators = [torch.Generator().manual_seed(3) for _ in range(2)]
+        loss = kernels.small_masked_cross_entropy(
+            logits, targets, keep.unbind(), counts=counts, generator=generators[0]
+        )
+        mask = (torch.rand(40, 7, generator=generators[1]) < functional.label_keep(keep, targets)).float()
+        assert 0.1 < mask.mean() < 0.99
+        expected = F.binary_cross_entropy_with_logits(logits, targets, weight=mask)
+        assert torch.equal(loss, expected)
+        assert torch.equal(*[torch.autograd.grad(each, logits)[0] for each in (loss, expected)])
+        assert torch.equal(counts, functional.histogram(logits.detach().sigmoid(), targets))
+
+    @pytest.mark.parametrize("value", [-1.0, 0.5, 1e-6, 2.0, torch.inf, -torch.inf, torch.nan])
+    def test_is_not_for_other_labels(self, value):
+        logits, targets, _ = make_batch((40, 7))
+        counts = torch.zeros(2, 7, 10)
+        assert kernels.is_small_and_plain(logits, targets, counts)
+        targets[5, 3] = value
+        assert not kernels.is_small_and_plain(logits, targets, counts)
+
+    @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
+    def test_is_not_for_outputs_that_are_not_finite(self, value):
+        logits, targets, _ = make_batch((40, 7))
+        logits[5, 3] = value
+        assert not kernels.is_small_and_plain(logits, targets, torch.zeros(2, 7, 10))
+
+    def test_is_not_for_other_shapes_and_types(self):
+        logits, targets, _ = make_batch((40, 7))
+        large, _, _ = make_batch((700, 40))
+        for one, other, num_classes in [
+            (logits, targets, 8),
+            (logits, targets[:, :1], 7),
+            (logits.double(), targets.double(), 7),
+            (logits, targets.int(), 7),
+            (logits.view(40, 7, 1), targets.view(40, 7, 1), 7),
+            (large, torch.zeros_like(large), 40),
+        ]:
+            assert not kernels.is_small_and_plain(one, other, torch.zeros(2, num_classes, 10))
+
+
 class TestInTheCriterion:
+    @pytest.mark.parametrize("shape", [(40, 7), (2000, 20)], ids=["small", "large"])
+    def test_batches_follow_new_ratios(self, shape):
+        logits, targets, _ = make_batch(shape)
+        logits.requires_grad_()
+        criterion = PartialLabelMasking.from_targets(targets, rate=1e3)
+        unmasked = criterion(logits, targets)
+        assert torch.equal(unmasked, F.binary_cross_entropy_with_logits(logits, targets))
+        criterion.step()
+        assert not criterion.trained_keep.equal(criterion.keep)
+        (gradient,) = torch.autograd.grad(criterion(logits, targets), logits)
+        assert criterion.trained_keep.equal(criterion.keep)
+        assert (gradient == 0).any()
+        fresh = PartialLabelMasking.from_targets(targets)
+        state = fresh.state_dict()
+        criterion.load_state_dict(state)
+        assert torch.equal(criterion(logits, targets), unmasked)
+        assert criterion.trained_keep.equal(fresh.keep)
+
     @pytest.mark.parametrize("reduction", ["mean", "batchmean", "sum"])
     @pytest.mark.parametrize("image", [False, True])
     def test_a_large_batch_has_the_loss_of_its_parts(self, reduction, image):

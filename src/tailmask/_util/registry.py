@@ -164,7 +164,7 @@ def word(
     Args:
         name: The word.
         kind: Its place in a method's name.
-        summary: One line for `--help` and for the table of words.
+        summary: One line for the table of words.
         implies: A word that is added unless another of its kind is named.
         single_label: Whether a loss is a softmax over all classes, for data with one label per sample.
         not_with: Words, or options such as "cb:per_sample", that it cannot be combined with, and why.

@@ -1,10 +1,10 @@
-"""From outputs to decisions: the data's own prior put back, and thresholds fitted on validation data.
+"""Decisions from outputs: prior shifts, and thresholds that are fitted on validation data.
 
-Masking changes what a network's outputs mean: it has learned from labels in the ratio r̄ and not in the data's
-ratio r. `apply_prior_shift` undoes that. `DecisionRule` says what decisions are for, such as F1 or a
-precision of 0.9, and fits a threshold for each class; `fit_thresholds` is the rule for F1.
-`cross_fitted_labels` and `expected_scores` say how good the decisions will be on new data. `Calibration`
-keeps a prior shift and thresholds beside a model's weights.
+A network that was trained with masked labels has learned the ratio r̄ of positives to negatives, not the
+data's ratio r. `apply_prior_shift` corrects its logits. `DecisionRule` is the goal of the decisions, such as
+F1 or a precision of 0.9, and fits a threshold for each class; `fit_thresholds` is the rule for F1.
+`cross_fitted_labels` and `expected_scores` estimate how good the decisions will be on new data. `Calibration`
+is a prior shift and thresholds, stored beside a model's weights.
 """
 
 from __future__ import annotations

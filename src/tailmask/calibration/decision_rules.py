@@ -186,7 +186,7 @@ class DecisionRule:
         return np.where(positives > 0, cut, shared)
 
     def _best_cut(self, scores: NDArray[np.float64], labels: NDArray[np.bool_], shared: float) -> float:
-        """Logit of the best cut of one class, halfway between two scores; of equals the one near shared."""
+        """Logit of the best cut of one class, halfway between two scores; of equals, that near `shared`."""
         order = np.argsort(-scores, kind="stable")
         ranked, present = scores[order], labels[order]
         ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # the last one of equal scores

@@ -1,4 +1,4 @@
-"""The data's own prior put back into the outputs of a network that was trained with masked labels."""
+"""The prior shift: it corrects the outputs of a network that was trained with masked labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["apply_prior_shift"]
 
 
 def apply_prior_shift(logits: Tensor, shift: Tensor) -> Tensor:
-    """Logits under the data's own prior: `logits + shift`, with shift = log(r / r̄) of each class.
+    """Logits that hold for the data's prevalence: `logits + shift`, with shift = log(r / r̄) of each class.
 
     `PartialLabelMasking.prior_shift()` gives the shift.
 

@@ -16,7 +16,7 @@ __all__ = ["Calibration"]
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A prior shift and a threshold for each class, (C,) both: what turns a model's logits into decisions.
+    """A prior shift and a threshold for each class, (C,) both, which turn a model's logits into decisions.
 
     >>> calibration = Calibration(prior_shift=torch.tensor([0.0, -1.0]), thresholds=torch.tensor([0.5, 0.4]))
     >>> calibration.predict(torch.tensor([[0.1, 0.1], [-0.1, 0.9]]))
@@ -55,7 +55,7 @@ class Calibration:
         return cls(shift, fit_thresholds(probabilities, targets, shrinkage=shrinkage))
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Probabilities under the data's own prior."""
+        """Probabilities that hold for the prevalence of the data."""
         return apply_prior_shift(logits.float(), self.prior_shift).sigmoid()
 
     def predict(self, logits: Tensor) -> Tensor:

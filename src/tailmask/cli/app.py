@@ -33,7 +33,7 @@ COMMANDS = {
 
 Methods are trained one after the other and combined. Everything is chosen by out-of-fold scores. The same
 command resumes an interrupted fit.""",
-    "compare": """Find out whether PLM helps on your data: train, compare, report.
+    "compare": """Compare methods on your data: which one to use, and how sure that is.
 
 Several methods are trained with several seeds and compared on the test set. Finished runs are read, and
 interrupted runs are resumed. The report covers all runs in the folder.""",

@@ -51,8 +51,8 @@ def compare(
 
     Args:
         data: name of a data set, or path of your own file
-        methods: methods to compare: METHOD_HELP [default: bce plm plm:adapt=prevalence; for tables and texts
-            also linear trees boost ensemble]
+        methods: methods to compare, each METHOD_HELP [default: bce plm plm:adapt=prevalence; for tables and
+            texts also linear trees boost ensemble]
         seeds: number of seeds, the same for all methods
         jobs: number of runs at the same time [default: one per GPU, else one per core, at most 8]
         only_list: print one tailmask train command per run, for a cluster's job array, and stop; when the
@@ -66,7 +66,7 @@ def compare(
             alarms) or top=3 (three labels per sample)
         tune: choose this option of plm on the validation split first
         epochs: number of epochs; the learning rate schedule is stretched to it
-        budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
+        budget: share of the recipe's epochs, as in 0.2; plm's rate grows in proportion if it is 0.01 or less
         recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
         model: network: resnet12, resnet32, resnet50, cnn, mlp, linear, or package.module:factory of your own;
             or a pretrained model whose features become the inputs: hf:NAME_OR_FOLDER, timm:NAME

@@ -50,7 +50,7 @@ def fit(
         data: name of a data set, or path of your own file
         out: folder of the model [default: tailmask-fit-DATA]
         minutes: time for training; a method that would not finish in time is left out [default: no limit]
-        methods: methods to train and combine: METHOD_HELP [default: linear trees boost bce;
+        methods: methods to train and combine, each METHOD_HELP [default: linear trees boost bce;
             for images bce plm plm:adapt=prevalence]
         folds: number of folds to cross-fit [default: 5 for tables with fewer than 20,000 rows, else 1]
         seed: seed of folds, weights and masks

@@ -39,7 +39,7 @@ def reproduce(
 
     Args:
         item: table1 to table7, figure1 to figure8, discussion-precision or discussion-imbalance
-        budget: share of the recipes' epochs, as in 0.2; a rate of 0.01 or less grows in proportion
+        budget: share of the recipes' epochs, as in 0.2; plm's rate grows in proportion if it is 0.01 or less
         seeds: number of seeds
         jobs: number of runs at the same time [default: one per GPU, else one per core, at most 8]
         only_list: print one tailmask train command per run, for a cluster's job array, and stop

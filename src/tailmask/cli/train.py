@@ -54,11 +54,11 @@ def train(
 
     Args:
         data: name of a data set, or path of your own file
-        method: method to train with: METHOD_HELP
+        method: method to train with, METHOD_HELP
         seed: seed of weights, order, augmentation and masks
         out: folder of the run [default: a folder in runs]
         epochs: number of epochs; the learning rate schedule is stretched to it
-        budget: share of the recipe's epochs, as in 0.2; a rate of 0.01 or less grows in proportion
+        budget: share of the recipe's epochs, as in 0.2; plm's rate grows in proportion if it is 0.01 or less
         recipe: name of a recipe, or your own .toml file [default: the recipe for the data]
         model: network: resnet12, resnet12-wide2, resnet12-wide4, resnet12-fewshot, resnet12-fewshot-wide,
             resnet32, resnet50, cnn, mlp, linear, or package.module:factory of your own; or a
@@ -96,9 +96,11 @@ def train(
         from rich.console import Console
 
         from tailmask.report.run_terminal import print_run
+        from tailmask.runs.next_command import predict_command
 
         print_run(run, Console())
         print(f"run in {folder}")
+        print(f"next: {predict_command(str(folder), run.config)}")
 
 
 def _train(

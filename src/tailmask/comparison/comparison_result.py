@@ -170,11 +170,12 @@ class Comparison:
 
     @property
     def headline(self) -> list[str]:
-        """The main measures. The K rarest classes are left out if they are the same as the tail."""
+        """The main measures, without the K rarest classes if they are the tail, or if all values are 0."""
         tail = (len(self.classes) + 1) // 3
         names = headline(self.metrics, single_label=self.single_label)
         same = {f"{name}_rarest_{tail}" for name in ("f1", "error") if f"{name}_tail" in names}
-        return [name for name in names if name not in same]
+        seen = {row.metric for row in self.rows if row.mean != 0}
+        return [name for name in names if name not in same and ("_rarest_" not in name or name in seen)]
 
     @property
     def row_keys(self) -> list[tuple[str, Decision]]:

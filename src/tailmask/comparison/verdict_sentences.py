@@ -31,14 +31,15 @@ _OUTCOMES: dict[int, Outcome] = {1: "helped", 0: "unclear", -1: "harmed"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome in one word, and in sentences; the first sentence says what to use."""
+    """The outcome in one word, at most four sentences, and details to fold away."""
 
     outcome: Outcome
     sentences: tuple[str, ...]
+    details: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """All sentences."""
+        """The sentences without the details."""
         return " ".join(self.sentences)
 
 
@@ -48,25 +49,25 @@ def verdict(comparison: Comparison) -> Verdict:
     A method is always compared with the baseline with the same decision.
     """
     outcome, first = _choice(comparison) if comparison.chosen is not None else _no_choice(comparison)
-    sentences = [first]
     lead, decision = lead_method(comparison), shown_decision(comparison)
     if lead is None:
-        sentences.append(f"Only {comparison.baseline} was run: there is nothing to compare it with.")
-        return Verdict("nothing", tuple(sentences))
+        alone = f"Only {comparison.baseline} was run: there is nothing to compare it with."
+        return Verdict("nothing", (first, alone))
     whole = comparison.like_for_like(lead, primary(single_label=comparison.single_label)[0], decision)
     if whole is None:
         text = f"{lead} and {comparison.baseline} have no seed in common, so no difference can be paired"
-        return Verdict("nothing", (*sentences, f"{text}: train both with the same seeds."))
-    sentences += _rare_classes(comparison, lead, decision)
+        return Verdict("nothing", (first, f"{text}: train both with the same seeds."))
+    source = [*_from_learner(comparison, lead, decision), *_from_masking(comparison, lead, decision)]
+    ranking: list[str] = []
+    doubt = _caution(whole)
     if not comparison.single_label:
-        sentences += _from_thresholds(comparison)
-    sentences += [*_from_learner(comparison, lead, decision), *_from_masking(comparison, lead, decision)]
-    if not comparison.single_label:
-        sentences += [*_only_at_default(comparison, lead, decision), *_ranking(comparison, lead)]
-        sentences += _untrained(comparison, lead)
-    sentences += _others(comparison, lead, decision)
-    sentences += [*_few_positives(comparison), *_untested(comparison), _caution(whole, unit=comparison.unit)]
-    return Verdict(outcome, tuple(sentences))
+        source = [*_from_thresholds(comparison), *source]
+        ranking = _ranking(comparison, lead)
+        doubt = [*_untrained(comparison, lead), *doubt]
+    rest = [*source[:2], *doubt[:1], *source[2:], *ranking, *doubt[1:]]
+    details = [*rest[3:], *_rare_classes(comparison, lead, decision)]
+    details += [*_few_positives(comparison), *_untested(comparison)]
+    return Verdict(outcome, (first, *rest[:3]), tuple(details))
 
 
 def lead_method(comparison: Comparison) -> str | None:
@@ -159,7 +160,9 @@ def _choice(comparison: Comparison) -> tuple[Outcome, str]:
     if _effect(found) == 0:
         return "unclear", f"{use}, no clear difference to {base}{same} ({_points(found)})."
     return "harmed", (
-        f"{use}, behind {base}{same} ({_points(found)}): validation data chose it, the test set disagrees."
+        f"Validation scores choose `{method}`{with_decision}, but the test set disagrees{reached}, "
+        f"{_points(found, f'against {base}{same}')}. Get more validation data, or stay with {base} "
+        f"(`--run {base}`)."
     )
 
 
@@ -168,20 +171,18 @@ def _no_choice(comparison: Comparison) -> tuple[Outcome, str]:
     if comparison.validation is None:
         start = "This record has no validation scores, so no method is chosen."
     else:
-        start = (
-            "There are no validation data, and the test set must not choose: "
-            "give the data a validation split, as with --validation 0.1."
-        )
+        start = "Add `--validation 0.1`: without validation data no method can be chosen."
     lead, decision = lead_method(comparison), shown_decision(comparison)
     metric = primary(single_label=comparison.single_label)[0]
     found = None if lead is None else comparison.like_for_like(lead, metric, decision)
     row = None if lead is None else comparison.row(lead, metric, decision)
     if found is None or row is None:
         return "nothing", start
-    how = "" if comparison.single_label else f", both {decision_words(decision)}"
+    how = "" if comparison.single_label else f"{decision_words(decision).capitalize()}, "
     clear = {1: "", 0: ", no clear difference", -1: ", which is worse"}[_effect(found)]
-    finding = f"{_name(metric)} {points(row.mean, sign=False)}, {_points(found)}{clear}"
-    return _OUTCOMES[_effect(found)], f"{start} {lead} against {comparison.baseline}{how}: {finding}."
+    reached = f"{how}{lead} reaches {_name(metric)} {points(row.mean, sign=False)} on the test set"
+    finding = _points(found, f"against {comparison.baseline}")
+    return _OUTCOMES[_effect(found)], f"{start} {reached}, {finding}{clear}."
 
 
 def _rare_classes(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
@@ -218,7 +219,7 @@ def _from_learner(comparison: Comparison, lead: str, decision: Decision) -> list
     word = find_words().get(plain.partition(":")[0])
     kind = "loss" if word is None else word.kind  # a learner, if it is not a loss
     how = {1: "gives", 0: "gives no clear gain:", -1: "loses"}[_effect(found)]
-    return [f"The {kind} {plain} without masking {how} {_points(found)} against {comparison.baseline}."]
+    return [f"The {kind} {plain} without masking {how} {_points(found, f'against {comparison.baseline}')}."]
 
 
 def _from_masking(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
@@ -228,14 +229,20 @@ def _from_masking(comparison: Comparison, lead: str, decision: Decision) -> list
     if masked is None:
         return []
     plain = _unmasked(masked)
-    verbs = {1: "helped", 0: "made no clear difference", -1: "did harm"}
     if plain == comparison.baseline:
         found = comparison.like_for_like(masked, metric, decision)
         if found is None:
             return []
-        if masked == lead and not _is_baseline_chosen(comparison):
-            return [f"Masking {verbs[_effect(found)]}: it is all that differs from {plain}."]
-        return [f"Masking {verbs[_effect(found)]}: {masked} is {_points(found)} against {plain}."]
+        effect = {1: "helped", 0: "made no clear difference", -1: "did harm"}[_effect(found)]
+        at_default = comparison.difference(masked, metric)
+        if decision != "default" and at_default and _effect(at_default) > 0 >= _effect(found):
+            return [
+                f"Masking helped only at the default threshold: there, {masked} is "
+                f"{_points(at_default, f'over {plain}')}; {decision_words(decision)} it is {_points(found)}."
+            ]
+        if masked == lead and not _is_baseline_chosen(comparison):  # the first sentence has the difference
+            return [f"Masking {effect}: nothing else differs from {plain}."] if _effect(found) else []
+        return [f"Masking {effect}: {masked} is {_points(found, f'against {plain}')}."]
     rows = [comparison.row(name, metric, decision) for name in (masked, plain)]
     if rows[0] is None or rows[1] is None:
         return []
@@ -251,28 +258,12 @@ def _best_masked(comparison: Comparison, decision: Decision) -> str | None:
     return max(masked, key=lambda name: sign * scores.get(name, 0.0), default=None)
 
 
-def _only_at_default(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
-    """A sentence if masking has a clear gain, but only at the default threshold."""
-    masked = lead if _masks(lead) else _best_masked(comparison, decision)
-    if masked is None or decision == "default":
-        return []
-    plain = comparison.difference(masked, "f1")
-    tuned = comparison.like_for_like(masked, "f1", decision)
-    if plain is None or tuned is None or _effect(plain) <= 0 or _effect(tuned) > 0:
-        return []
-    base = comparison.baseline
-    return [
-        f"At the default threshold {masked} is {_points(plain)} over {base}; "
-        f"{decision_words(decision)} for both no clear gain is left."
-    ]
-
-
 def _ranking(comparison: Comparison, lead: str) -> list[str]:
     found = comparison.difference(lead, "ap")
     if found is None or _effect(found) == 0:
         return []
     better = "better" if _effect(found) > 0 else "worse"
-    return [f"{lead} ranks {better}: mAP {_points(found)}, which no threshold changes."]
+    return [f"{lead} ranks {better}, whatever the threshold: mAP {_points(found)}."]
 
 
 def _untrained(comparison: Comparison, lead: str) -> list[str]:
@@ -280,19 +271,6 @@ def _untrained(comparison: Comparison, lead: str) -> list[str]:
     if any(row is None or row.mean > 0 for row in rows):
         return []
     return ["At the default threshold neither gets a single label right: train for more epochs."]
-
-
-def _others(comparison: Comparison, lead: str, decision: Decision) -> list[str]:
-    metric = primary(single_label=comparison.single_label)[0]
-    found: dict[int, list[str]] = {1: [], 0: [], -1: []}
-    for method in comparison.methods[1:]:
-        difference = comparison.like_for_like(method.name, metric, decision)
-        if method.name != lead and difference is not None:
-            found[_effect(difference)].append(f"{method.name} ({points(difference.mean)})")
-    words = {1: "clearly better", 0: "no clear difference", -1: "clearly worse"}
-    parts = [f"{words[effect]}: {', '.join(names)}" for effect, names in found.items() if names]
-    same = "" if comparison.single_label else " decided the same way"
-    return [f"Other methods against {comparison.baseline}{same}: {'; '.join(parts)}."] if parts else []
 
 
 def _few_positives(comparison: Comparison) -> list[str]:
@@ -314,16 +292,12 @@ def _untested(comparison: Comparison) -> list[str]:
     return [f"{len(absent)} of {len(comparison.classes)} classes{among} have no test sample: {meaning}."]
 
 
-def _caution(difference: Difference, *, unit: str | None) -> str:
+def _caution(difference: Difference) -> list[str]:
     if difference.n == 1:
-        return (
-            "There is one seed only: the intervals hold for these trained models, not for the methods; "
-            "train more seeds to know."
-        )
+        return ["Only one seed was trained, so the intervals leave out chance in training."]
     if difference.n == 2:
-        return "Two seeds say little about the chance in training: train more."
-    samples = "test samples" if unit is None else f"test samples, resampled by {unit},"
-    return f"The intervals are over {samples} and {difference.n} seeds."
+        return ["Two seeds say little about chance in training: train three or more."]
+    return []
 
 
 def _is_baseline_chosen(comparison: Comparison) -> bool:

@@ -208,10 +208,11 @@ def typed_columns(frame: pl.DataFrame, types: Mapping[str, Any]) -> pl.DataFrame
     [(2.0,)]
     """
     absent = [name for name in types if name not in frame.columns]
+    others = [name for name in frame.columns if name not in types]
     if absent:
         raise UserError(
             f"the table lacks the columns {listing(absent)}, which the model was trained on: "
-            f"{nearest(absent[0], frame.columns)}"
+            f"{nearest(absent[0], others) if others else 'add them'}"
         )
     return with_types(frame.select(*types), dict(types), "the table")
 

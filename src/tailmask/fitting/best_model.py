@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
-from torch import Tensor
 
 from tailmask._util.files import write_json
 from tailmask._util.messages import UserError, listing
@@ -92,12 +91,18 @@ class FitResult:
         """Path of the page with all tables and figures."""
         return self.folder / _REPORT
 
-    def predict_proba(self, features: Any) -> Tensor:
-        """Calibrated probabilities (N, C) of a frame or an array with the columns of training."""
+    def __repr__(self) -> str:
+        return f"<FitResult in {self.folder}: {self.sentence()}>"
+
+    def predict_proba(self, features: Any) -> Any:
+        """Calibrated probabilities (N, C) of a frame or an array with the columns of training.
+
+        For a frame they are a frame of the same library, with a column per class; else a tensor.
+        """
         return self.predictor.predict_proba(features)
 
-    def predict(self, features: Any) -> Tensor:
-        """The predicted labels (N, C), by thresholds from out-of-fold outputs."""
+    def predict(self, features: Any) -> Any:
+        """The predicted labels (N, C), True or False, by thresholds from out-of-fold outputs; likewise."""
         return self.predictor.predict(features)
 
     def save(self, folder: Path | str) -> None:

@@ -42,17 +42,14 @@ def importance_tables(importance: Importance) -> list[SmallTable]:
         "Drop in average precision, in points, if the values of one column are shuffled: "
         f"{importance.rows:,} rows that the model did not train on, {importance.repeats} times."
     )
-    overall = [
-        (each.feature, _points(each.map_drop), f"may be a leak: {', '.join(each.may_leak)}")
-        if each.may_leak
-        else (each.feature, _points(each.map_drop), "")
-        for each in importance.features[:_MOST_FEATURES]
-    ]
+    first = importance.features[:_MOST_FEATURES]
+    overall = [(each.feature, _points(each.map_drop), ", ".join(each.may_leak)) for each in first]
+    width = 3 if any(each.may_leak for each in first) else 2
     return [
         SmallTable(
             "Importance of the features",
-            ("Feature", "Drop in mAP", "Note"),
-            tuple(overall),
+            ("Feature", "Drop in mAP", "May be a leak of")[:width],
+            tuple(row[:width] for row in overall),
             note=f"{note} Used: {importance.note}." if importance.note else note,
             words=frozenset({2}),
         ),

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,12 +18,15 @@ from tailmask.calibration import DecisionRule
 from tailmask.data.encoders.backbone_encoder import BackboneEncoder
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.image import ImageEncoder
+from tailmask.data.encoders.table import TableEncoder
 from tailmask.data.encoders.token_encoder import TokenEncoder
 from tailmask.data.readers.image_list import is_list
+from tailmask.data.readers.table.program_frames import as_polars, frame_library, like_features
+from tailmask.data.row_formats import typed_columns
 from tailmask.inference.classifier import Classifier
 from tailmask.inference.label_decision import LabelDecision, choose_decision, decision_of_study
 from tailmask.inference.study_choice import choose_run
-from tailmask.runs.reader import Run
+from tailmask.runs.reader import Run, no_run
 
 if TYPE_CHECKING:
     from tailmask.runs.model_file import ModelDescription
@@ -42,7 +46,7 @@ class Predictor:
 
     >>> Predictor.load("no-such-run")
     Traceback (most recent call last):
-    tailmask._util.messages.UserError: no-such-run is not a run: it has no run.json
+    tailmask._util.messages.UserError: no-such-run is not a run: there is no such folder
     """
 
     classifier: Classifier
@@ -133,13 +137,26 @@ class Predictor:
         probabilities, logits = self.classifier(inputs.to(self.device))
         return probabilities.cpu(), logits.cpu()
 
-    def predict_proba(self, inputs: Tensor) -> Tensor:
-        """Probabilities (B, C) of encoded inputs (B, …), on the CPU."""
-        return self.outputs(inputs)[0]
+    def predict_proba(self, inputs: Any) -> Any:
+        """Probabilities (B, C) of encoded inputs (B, …), on the CPU; or a frame of them for a frame.
 
-    def predict(self, inputs: Tensor) -> Tensor:
-        """The predicted labels (B, C) of encoded inputs (B, …)."""
-        return self.decision.labels(*self.outputs(inputs))
+        A frame has the columns of the table that the model was trained on.
+        """
+        return like_features(self.outputs(self._encoded(inputs))[0], self.classes, inputs)
+
+    def predict(self, inputs: Any) -> Any:
+        """The predicted labels (B, C) of encoded inputs (B, …), or a frame of them for a frame."""
+        labels = self.decision.labels(*self.outputs(self._encoded(inputs)))
+        return like_features(labels, self.classes, inputs)
+
+    def _encoded(self, inputs: Any) -> Tensor:
+        if frame_library(inputs) is None:
+            encoded: Tensor = inputs
+            return encoded
+        if not isinstance(self.encoder, TableEncoder):
+            raise UserError("the model was not trained on a table: pass encoded inputs, not a frame")
+        rows = self.encoder.encode(typed_columns(as_polars(inputs), self.encoder.types))
+        return torch.from_numpy(rows if isinstance(rows, np.ndarray) else rows.toarray())
 
     def batches(
         self, path: Path | str, batch_size: int | None = None, *, images: Path | str | None = None
@@ -174,7 +191,7 @@ def _model_file(path: Path) -> Path:
         return path
     run = Run(path)
     if not run.exists:
-        raise UserError(f"{path} is not a run: it has no run.json")
+        raise UserError(no_run(path))
     if not run.is_complete:
         raise UserError(f"{path} is not complete: run the same `tailmask train` command to finish it")
     if (path / "model").is_dir():

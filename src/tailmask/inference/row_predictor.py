@@ -15,6 +15,7 @@ from tailmask._util.messages import UserError
 from tailmask.backbones.backbone import is_backbone
 from tailmask.calibration import DecisionRule
 from tailmask.data.pretrained.backbone_format import BackboneFormat
+from tailmask.data.readers.table.program_frames import like_features
 from tailmask.data.rows import Rows
 from tailmask.inference.label_decision import LabelDecision, choose_decision, decision_of_study
 from tailmask.inference.predictor import Predictor
@@ -102,13 +103,14 @@ class RowPredictor:
         """Probabilities and logits (B, C) of raw rows."""
         return self.model.outputs(rows)
 
-    def predict_proba(self, features: Any) -> Tensor:
-        """Probabilities (N, C) of a frame or an array with the columns of training."""
-        return self.outputs(self.model.row_format.rows(features))[0]
+    def predict_proba(self, features: Any) -> Any:
+        """Probabilities (N, C) of a frame or an array with the columns of training; a frame for a frame."""
+        return like_features(self.outputs(self.model.row_format.rows(features))[0], self.classes, features)
 
-    def predict(self, features: Any) -> Tensor:
-        """The predicted labels (N, C) of a frame or an array with the columns of training."""
-        return self.decision.labels(*self.outputs(self.model.row_format.rows(features)))
+    def predict(self, features: Any) -> Any:
+        """The predicted labels (N, C) of a frame or an array with the columns of training, likewise."""
+        labels = self.decision.labels(*self.outputs(self.model.row_format.rows(features)))
+        return like_features(labels, self.classes, features)
 
 
 def load_predictor(

@@ -42,10 +42,10 @@ _USUAL_EPOCHS = 60
 class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Multi-layer perceptron trained with Partial Label Masking, for imbalanced classes.
 
-    Targets are multi-label (one column of 0 and 1 per label, −1 or NaN if unknown), or one of two or more
-    classes per sample. A single column holds classes, and none may be unknown. With `rate=0` it is a plain
-    perceptron, so a grid search over `rate=[0, None]` shows whether masking helps. Scale the features, as for
-    any perceptron.
+    Targets are multi-label (one column of 0 and 1 per label, −1 or NaN if unknown; or a list of tags per
+    row), or one of two or more classes per sample. A single column holds classes, and none may be unknown.
+    With `rate=0` it is a plain perceptron, so a grid search over `rate=[0, None]` shows whether masking
+    helps. Scale the features, as for any perceptron.
 
     >>> X, Y = np.eye(4), np.array([[1, 0], [1, 0], [1, 1], [0, 1]])
     >>> PLMClassifier(max_epochs=200, random_state=0).fit(X, Y).predict(X)
@@ -82,7 +82,8 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         random_state: Seed of the initial weights, the order of the samples, the masks and the held-out part.
 
     Attributes:
-        classes_: Classes of y; for multi-label targets the names of a frame's columns, else their numbers.
+        classes_: Classes of y; for multi-label targets the tags, or the names of a frame's columns, else the
+            columns' numbers.
         criterion_: The `PartialLabelMasking` after training; `criterion_.target_ratio` are the ratios.
         thresholds_: Thresholds of the classes.
         loss_curve_: Mean loss of each epoch.
@@ -133,8 +134,9 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on X (N, F), dense or sparse, and y, classes (N,) or labels (N, C).
 
-        If labels are a frame of pandas or polars, `predict` and `predict_proba` return such frames. Labels
-        are 0 and 1, or "yes" and "no".
+        Labels are 0 and 1, or "yes" and "no". A list or set of tags per row is a column of labels for each
+        tag. If y is a frame, or a column of lists, of pandas or polars, `predict` and `predict_proba` return
+        such frames.
         Sample weights apply to the loss, the class ratios and the held-out scores. Only their relative size
         matters.
         """
@@ -155,7 +157,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train for one epoch on X and y, then move the ratios once. Class ratios use all data so far.
 
-        If y is one class per sample and may lack some classes, pass all `classes` to the first call. Nothing
+        If y has classes or tags and may lack some of them, pass all `classes` to the first call. Nothing
         is held out, so `early_stopping`, `thresholds="tuned"` and `adapt="prevalence"` need `fit`. So does
         `loss="db"`, which weighs by the class counts of all data. Sample weights are not rescaled, so they
         are comparable over all calls: 1 is an ordinary sample.
@@ -169,7 +171,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         is_first = not self.__sklearn_is_fitted__()
         X, y = self._validate(X, y, reset=is_first)
         if is_first:
-            labels = EstimatorLabels.of(y if classes is None or is_multilabel(y) else classes)
+            labels = EstimatorLabels.of(y, classes)
             rows = _rows(X, labels.encode(y), sample_weight)
             training = self._begin(rows, self._start(labels))
         else:
@@ -193,7 +195,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         They hold for the ratios in training, not for the ratios of the data.
         """
         probabilities = self._probabilities(self._logits(X))
-        return self._labels.framed(probabilities.numpy())
+        return self._labels.framed(probabilities.numpy(), X)
 
     def predict(self, X: Any) -> Any:
         """Labels (N, C) of 0 and 1, or the class (N,) of each sample."""
@@ -201,9 +203,9 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         probabilities = self._probabilities(logits).numpy()
         rule = self._rule()
         if self._labels.multilabel and rule is not None and rule.top is not None:
-            return self._labels.framed(rule.labels(logits, None).numpy().astype(np.int64))
+            return self._labels.framed(rule.labels(logits, None).numpy().astype(np.int64), X)
         if self._labels.multilabel:
-            return self._labels.framed((probabilities >= self.thresholds_).astype(np.int64))
+            return self._labels.framed((probabilities >= self.thresholds_).astype(np.int64), X)
         index = logits.argmax(dim=1).numpy()
         if self._labels.binary:
             index = (probabilities[:, 1] >= self.thresholds_[1]).astype(np.int64)

@@ -32,9 +32,10 @@ __all__ = ["TailClassifier"]
 class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Several learners, cross-fitted and combined, with thresholds from out-of-fold outputs.
 
-    Targets are multi-label (one column of 0 and 1 per label, −1 or NaN if unknown), or one class per sample.
-    X is an array, a sparse array, or a polars or pandas frame with columns of any kind. If the labels are a
-    frame, predictions are frames with the same column names. Copies of a row are in one fold.
+    Targets are multi-label (one column of 0 and 1 per label, −1 or NaN if unknown; or a list of tags per
+    row), or one class per sample. X is an array, a sparse array, or a polars or pandas frame with columns of
+    any kind. If the labels are a frame, or a column of lists, predictions are frames with a column per label.
+    Copies of a row are in one fold.
 
     >>> X = np.arange(40.0)[:, None]
     >>> Y = np.column_stack([X[:, 0] > 19, X[:, 0] > 29]).astype(int)
@@ -53,7 +54,8 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         random_state: Seed of folds, weights and masks.
 
     Attributes:
-        classes_: Classes of y; column numbers for multi-label targets, names for a frame of labels.
+        classes_: Classes of y; for multi-label targets the tags, or the names of a frame's columns, else the
+            columns' numbers.
         thresholds_: Thresholds of the classes, on their probabilities.
         leaderboard_: Out-of-fold F1 and mAP of each method, by name.
         weights_: The weight of each method in the ensemble, by name.
@@ -79,7 +81,7 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def fit(self, X: Any, y: Any) -> Self:
         """Train on X (N, F) and y, classes (N,) or labels (N, C)."""
         self.__dict__.pop("_model", None)  # an estimator whose fit fails is not fitted
-        if hasattr(y, "columns") and len(y.columns) == 1:
+        if hasattr(y, "columns") and len(y.columns) == 1 and not is_multilabel(y):
             y = as_polars(y).to_series().to_numpy()
         rows, y = self._training_rows(X, y)
         labels = EstimatorLabels.of(y)
@@ -112,7 +114,7 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Calibrated probabilities (N, C): one per label, or one per class with a sum of one."""
         positive = self._positive(X)
         if self._labels.multilabel:
-            return self._labels.framed(positive)
+            return self._labels.framed(positive, X)
         if self._labels.binary:
             return np.column_stack([1 - positive[:, 0], positive[:, 0]])
         total = positive.sum(1, keepdims=True)
@@ -122,7 +124,7 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Labels (N, C) of 0 and 1, or the class (N,) of each sample."""
         positive = self._positive(X)
         if self._labels.multilabel:
-            return self._labels.framed((positive >= self.thresholds_).astype(np.int64))
+            return self._labels.framed((positive >= self.thresholds_).astype(np.int64), X)
         if self._labels.binary:
             return self.classes_[(positive[:, 0] >= self.thresholds_[0]).astype(np.int64)]
         return self.classes_[positive.argmax(axis=1)]

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["add_histogram", "applies", "draw", "histogram", "is_large", "masked_cross_entropy"]
+__all__ = [
+    "add_histogram",
+    "applies",
+    "draw",
+    "histogram",
+    "is_large",
+    "is_small_and_plain",
+    "masked_cross_entropy",
+    "small_masked_cross_entropy",
+]
 
 # Below this number of labels the calls cost more than the arithmetic, and the plain functions call less.
 _LARGE = 2**14
@@ -58,16 +68,18 @@ def histogram(
     num_classes = probabilities.shape[1]
     size = num_classes * num_bins
     label = targets.int() if known is None else (targets >= 0.5).int()
-    index = (probabilities * num_bins).clamp_(max=num_bins - 1).int()
-    index.add_(_first_bins(num_classes, num_bins)).add_(label, alpha=size)
-    index = index.flatten() if known is None else index[known]
+    number, first = _bins(num_classes, num_bins)
+    index = (probabilities * number).clamp_max_(num_bins - 1).int()
+    index.add_(first).add_(label, alpha=size)
+    index = index.ravel() if known is None else index[known]
     return torch.bincount(index, minlength=2 * size).view(2, num_classes, num_bins)
 
 
 @functools.lru_cache(maxsize=16)
-def _first_bins(num_classes: int, num_bins: int) -> Tensor:
-    """Index of each class's first bin (C,), cached: computing it takes 3 % of a small batch's time."""
-    return torch.arange(0, num_classes * num_bins, num_bins, dtype=torch.int32, device="cpu")
+def _bins(num_classes: int, num_bins: int) -> tuple[Tensor, Tensor]:
+    """The number of bins as a tensor, and each class's first bin (C,): making them slows a small batch."""
+    first = torch.arange(0, num_classes * num_bins, num_bins, dtype=torch.int32, device="cpu")
+    return torch.tensor(num_bins, dtype=torch.float32, device="cpu"), first
 
 
 def add_histogram(counts: Tensor, logits: Tensor, targets: Tensor, *, known: Tensor | None = None) -> None:
@@ -98,10 +110,8 @@ def draw(keep: Tensor, targets: Tensor, generator: torch.Generator | None = None
     tensor([[1., 0.],
             [0., 1.]])
     """
-    negatives, positives = keep.unbind()
     if not is_large(targets):
-        uniform = torch.empty_like(targets).uniform_(generator=generator)
-        return uniform.lt_(torch.lerp(negatives, positives, targets))
+        return _draw_small(keep.unbind(), targets, generator)
     num_samples, num_classes = targets.shape
     size = (num_samples + 1) * num_classes
     words = torch.empty(size // 4 + 1, dtype=torch.int64, device="cpu")
@@ -110,6 +120,14 @@ def draw(keep: Tensor, targets: Tensor, generator: torch.Generator | None = None
     offset = (bits[-1] >> 8).float().add_(128).mul_(2**-8)  # multiples of 2⁻⁸: certain labels stay certain
     negatives, positives = (keep * 2**16 - (offset + 2**15)).unbind()
     return bits[:-1].float().lt_(torch.lerp(negatives, positives, targets))
+
+
+def _draw_small(
+    keep: tuple[Tensor, ...], targets: Tensor, generator: torch.Generator | None = None
+) -> Tensor:
+    negatives, positives = keep
+    uniform = torch.empty_like(targets).uniform_(generator=generator)
+    return uniform.lt_(torch.lerp(negatives, positives, targets))
 
 
 def masked_cross_entropy(
@@ -132,6 +150,61 @@ def masked_cross_entropy(
     """
     loss: Tensor = _MaskedCrossEntropy.apply(logits, targets, keep, counts, generator, scale)  # type: ignore[no-untyped-call]  # torch's own
     return loss
+
+
+def is_small_and_plain(
+    logits: Tensor, targets: Tensor, counts: Tensor, generator: torch.Generator | None = None
+) -> bool:
+    """True if `small_masked_cross_entropy` can be used: few labels (N, C) of 0 and 1, and finite logits.
+
+    >>> counts = torch.zeros(2, 3, 10, dtype=torch.int64)
+    >>> is_small_and_plain(torch.zeros(5, 3), torch.ones(5, 3), counts)
+    True
+    >>> is_small_and_plain(torch.zeros(5, 3), torch.full((5, 3), -1.0), counts)
+    False
+    """
+    if (
+        torch.compiler.is_compiling()
+        or not (logits.is_cpu and counts.is_cpu)
+        or not (logits.dtype is targets.dtype is torch.float32)
+        or logits.ndim != 2
+        or logits.shape != targets.shape
+        or logits.shape[1] != counts.shape[1]
+        or logits.numel() >= _LARGE
+        or counts.numel() >= 2**31
+        or not (generator is None or generator.device.type == "cpu")
+    ):
+        return False
+    # t − t² is 0 for 0 and 1 only, and 0 · x is 0 for finite x only.
+    differences = torch.addcmul(targets, targets, targets, value=-1).add_(logits.detach(), alpha=0)
+    return bool(torch.linalg.vector_norm(differences).item() == 0)
+
+
+def small_masked_cross_entropy(
+    logits: Tensor,
+    targets: Tensor,
+    keep: tuple[Tensor, ...],
+    *,
+    counts: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    reduction: Literal["mean", "batchmean", "sum"] = "mean",
+) -> Tensor:
+    """Cross-entropy of a small batch, masked by a draw (Eq. 2 and 3), with as few calls as possible.
+
+    `keep` has the keep probabilities of negatives and of positives, (C,) each. The histogram is added to
+    `counts` (2, C, bins) unless that is None.
+
+    >>> logits, targets = torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 0.0]])
+    >>> small_masked_cross_entropy(logits, targets, (torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0])))
+    tensor(0.3466)
+    """
+    if counts is not None:
+        counts += histogram(logits.detach().sigmoid(), targets, counts.shape[-1])
+    mask = _draw_small(keep, targets, generator)
+    if reduction == "mean":
+        return F.binary_cross_entropy_with_logits(logits, targets, weight=mask)
+    total = F.binary_cross_entropy_with_logits(logits, targets, weight=mask, reduction="sum")
+    return total if reduction == "sum" else total / logits.shape[0]
 
 
 class _MaskedCrossEntropy(torch.autograd.Function):

@@ -11,7 +11,7 @@ from torch import Tensor
 from tailmask import functional
 from tailmask._util.exact_buffers import ExactBuffers
 from tailmask._util.reduction import Reduction
-from tailmask.masking import criterion_warnings, ratios
+from tailmask.masking import criterion_warnings, kernels, ratios
 from tailmask.masking.batch_reduction import Loss, reduced_loss, sample_column, takes_prior_shift
 from tailmask.masking.class_counts import check_counts, count_classes, stack_counts
 from tailmask.masking.criterion_options import Gap, InitialRatio, Options, StatisticsSource, check_loss
@@ -122,6 +122,7 @@ class PartialLabelMasking(ExactBuffers):
         self.generator = generator
         self._make_buffers(class_counts)
         self._notices = criterion_warnings.StepNotices()
+        self._keep_in_use: tuple[Tensor, ...] | None = None  # (C,) of each label; None until it is in use
         criterion_warnings.incomplete_classes(self.options, class_counts)
         criterion_warnings.too_few_classes(self.options, class_counts, rate=self.schedule.rate)
 
@@ -211,21 +212,31 @@ class PartialLabelMasking(ExactBuffers):
         without gradients, nothing is masked or recorded.
         """
         active = self.training and torch.is_grad_enabled()
+        histograms = self.histograms
+        if (
+            active
+            and sample_weight is None
+            and self.loss is None
+            and self.options.reduction != "none"
+            and not self.options.expected
+            and kernels.is_small_and_plain(logits, targets, histograms.counts, self.generator)
+        ):
+            return self._small_loss(logits, targets, histograms.counts)
         batch = self._read(logits, targets, guard=active)
         column = None if sample_weight is None else sample_column(sample_weight, logits.shape)
         weight = None
         if active:
             self.trained_keep.copy_(self.keep)
-            counts = self.counts if self.statistics == "training" else None
+            counts = histograms.counts if self.statistics == "training" else None
             if counts is not None:
                 self._notices.by_forward = True
             drawn_by = self.keep, batch, self.options, self.generator
             if column is None and can_fuse(self.loss, *drawn_by):
                 return fused_loss(*drawn_by, num_samples=len(logits), counts=counts)
             if counts is not None:
-                self.histograms.add(batch)
+                histograms.add(batch)
             else:
-                self.histograms.add_faults(batch)
+                histograms.add_faults(batch)
             weight = label_weight(*drawn_by)  # (N, C)
         if column is not None:
             weight = column.expand_as(batch.logits) if weight is None else weight * column
@@ -264,7 +275,7 @@ class PartialLabelMasking(ExactBuffers):
             self._notices.look_at_counts(self.counts, summed=counts)
             self._set_ratio(functional.next_ratio(self.target_ratio, gap, rate))
             self._notices.look_at_keep(self.options, self.keep)
-            self.num_steps += 1
+            self.num_steps.add_(1)  # `+=` would go through nn.Module, which takes as long as the update
             self.reset()
             divergence = functional.divergence(counts)
             return RatioUpdate(self.target_ratio.clone(), gap, divergence, self.keep.clone())
@@ -341,6 +352,23 @@ class PartialLabelMasking(ExactBuffers):
             f"num_bins={self.num_bins}, expected={self.options.expected}, reduction={self.reduction}"
         )
 
+    def _small_loss(self, logits: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
+        """The loss of a small batch in training: its calls cost more than its arithmetic, so it makes few."""
+        if self._keep_in_use is None:
+            self.trained_keep.copy_(self.keep)
+            self._keep_in_use = self.keep.unbind()
+        recorded = counts if self.statistics == "training" else None
+        if recorded is not None:
+            self._notices.by_forward = True
+        return kernels.small_masked_cross_entropy(
+            logits,
+            targets,
+            self._keep_in_use,
+            counts=recorded,
+            generator=self.generator,
+            reduction=self.options.reduction,  # type: ignore[arg-type]  # never "none"
+        )
+
     def _read(self, logits: Tensor, targets: Tensor, *, guard: bool = True) -> LabelBatch:
         self._follow(logits.device)
         batch = read(logits, targets, num_classes=self.num_classes, guard=guard)
@@ -356,7 +384,11 @@ class PartialLabelMasking(ExactBuffers):
 
     def _set_ratio(self, target_ratio: Tensor) -> None:
         self.target_ratio.copy_(ratios.clip(self.options, target_ratio, self.class_counts))
+        self._derive_keep()
+
+    def _derive_keep(self) -> None:
         self.keep.copy_(ratios.keep(self.class_counts, self.target_ratio))
+        self._keep_in_use = None
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         for name in ("class_counts", "num_steps"):
@@ -365,4 +397,4 @@ class PartialLabelMasking(ExactBuffers):
             check_state(name, state_dict.get(prefix + name), ratios=True)
         self.histograms.check_state(state_dict, prefix + "histograms.")
         super()._load_from_state_dict(state_dict, prefix, *args)
-        self.keep.copy_(ratios.keep(self.class_counts, self.target_ratio))
+        self._derive_keep()

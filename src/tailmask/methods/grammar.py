@@ -210,16 +210,12 @@ def method_help() -> str:
     """Help on the values of `--method`, for the command line; imports no torch.
 
     >>> method_help()
-    '[plm+]LOSS[+cb][+undersample|+classaware][+drw], where LOSS is ...'
+    'a name such as bce or plm+focal:gamma=2, of the form [plm+]LOSS[+cb]...'
     """
-    summaries = [f"{word.name} ({word.summary})" for word in _of_kind("loss")]
-    kinds = [kind for kind in KINDS if kind not in ("loss", "learner")]
-    others = [f"{word.name}: {word.summary}" for kind in kinds for word in _of_kind(kind)]
-    learners = [f"{word.name} ({word.summary})" for word in _of_kind("learner")]
+    losses, learners = (", ".join(word.name for word in _of_kind(kind)) for kind in ("loss", "learner"))
     return (
-        f"{_form()}, where LOSS is {', '.join(summaries[:-1])} or {summaries[-1]}. {'; '.join(others)}. "
-        f"For tables and texts, instead of the loss also {', '.join(learners[:-1])} or {learners[-1]}. "
-        "Options follow a colon, as in plm:rate=0.05+focal:gamma=2"
+        f"a name such as bce or plm+focal:gamma=2, of the form {_form()}. LOSS is {losses}; for tables and "
+        f"texts also a learner: {learners}. docs/methods.md explains all words and their options"
     )
 
 

@@ -31,7 +31,6 @@ MOST_COLUMNS = 3
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print the table, the classes that changed most, and the verdict last: users read the end first."""
-    from rich.text import Text
 
     keys, shown = comparison.row_keys, shown_decision(comparison)
     if len(comparison.methods) - 1 <= MOST_COLUMNS:
@@ -45,11 +44,13 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     if lead is not None:
         for line in _class_lines(comparison, lead):
             console.print(line, soft_wrap=True)
-    console.print(Text(footnote(comparison), style="dim"))
+    found = verdict(comparison)
+    for note in (footnote(comparison), *found.details):
+        console.print(_text(note, style="dim"))
     console.print()
-    first, *rest = verdict(comparison).sentences
-    console.print(Text(first, style="bold"))
-    console.print(Text(" ".join(rest)))
+    first, *rest = found.sentences
+    console.print(_text(first, style="bold"))
+    console.print(_text(" ".join(rest)))
 
 
 def _measures_down(comparison: Comparison, decision: Decision) -> Table:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from tailmask._util.markdown_text import escape, escape_prose, markdown_table
 from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference, Row, row_name
 from tailmask.comparison.measures import describe
-from tailmask.comparison.verdict_sentences import decision_words, interval_text, points, recommended
+from tailmask.comparison.verdict_sentences import decision_words, interval_text, points, recommended, verdict
 
 __all__ = ["CSV_COLUMNS", "MARKDOWN_MARK", "footnote", "mean_text", "to_csv", "to_markdown"]
 
@@ -56,7 +56,10 @@ def to_csv(comparison: Comparison) -> str:
 def to_markdown(comparison: Comparison) -> str:
     """Markdown with the verdict, the measures, the differences, and the classes that changed most."""
     data = escape(comparison.data)
-    parts = [MARKDOWN_MARK, f"# {data}", escape_prose(comparison.verdict)]
+    answer = verdict(comparison)
+    parts = [MARKDOWN_MARK, f"# {data}", escape_prose(answer.text)]
+    if answer.details:
+        parts.append("\n".join(f"- {escape_prose(sentence)}" for sentence in answer.details))
     names = comparison.headline
     rows = []
     for method, decision in comparison.row_keys:

@@ -70,6 +70,7 @@ def render_report(
         lead=lead,
         outcome=found.outcome,
         sentences=[_spans(sentence) for sentence in found.sentences],
+        details=[_spans(sentence) for sentence in found.details],
         command=command,
         ranks=page_tables.ranking(comparison),
         rank_name=describe(primary(single_label=comparison.single_label)[0]).heading,
@@ -85,6 +86,7 @@ def render_report(
         gained=gained,
         lost=lost,
         footnote=footnote(comparison),
+        notes=experiment.config.get("notes") or [],
         class_data=page_tables.class_data(comparison, lead),
         gain_name="recall" if comparison.single_label else "F1",
         tables=tables,
@@ -151,8 +153,9 @@ def _short_names(folders: Sequence[Path]) -> list[str]:
 
 def _recipe(config: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
     """The recipe and the data as names and texts, by section."""
-    data = {**config["determines"].get("data", {}), "notes": config.get("notes")}
-    tables: dict[str, Any] = {"data": data, **config["recipe"]}
+    data = {**config["determines"].get("data", {})}
+    splits = data.pop("splits", None) or {}
+    tables: dict[str, Any] = {"data": data, **splits, **config["recipe"]}
     return {
         section: [(name, _value(value)) for name, value in table.items() if value not in ([], {}, None)]
         for section, table in tables.items()

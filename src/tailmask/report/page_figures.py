@@ -109,9 +109,11 @@ def _differences(comparison: Comparison, others: Sequence[str]) -> Plan:
 
 
 def _outputs(experiment: Experiment, comparison: Comparison, methods: Sequence[str]) -> Iterator[Plan]:
-    """Figures of the outputs for a few classes in the test set, from the most frequent to the rarest."""
-    counts = zip(comparison.train_positives, comparison.test_positives, strict=True)
-    present = [index for index, (trained, tested) in enumerate(counts) if trained > 0 and tested > 0]
+    """Figures of the outputs for a few classes with a hit in the test set, from frequent to rare."""
+    scores = [comparison.class_values[method]["f1"] for method in methods]
+    found = [any(score > 0 for score in by_method) for by_method in zip(*scores, strict=True)]
+    counts = zip(comparison.train_positives, comparison.test_positives, found, strict=True)
+    present = [index for index, numbers in enumerate(counts) if all(numbers)]
     if not present:
         return
     places = representative_classes([comparison.train_positives[index] for index in present], 4)
@@ -134,7 +136,8 @@ def _outputs(experiment: Experiment, comparison: Comparison, methods: Sequence[s
     yield Plan(
         "precision-recall",
         "Precision and recall of some classes",
-        f"On the test set, for classes from the most frequent to the rarest, mean over the seeds.{how}",
+        f"On the test set, for classes with an F1 above 0, from the most frequent to the rarest. The curves "
+        f"are means over the seeds.{how}",
         precision_recall,
     )
     yield Plan(

@@ -79,21 +79,23 @@ def _class_table(run: Run) -> Table:
         else "at 0.5"
     )
     which = f", {MOST_CLASSES} rarest of {len(train_positives)}" if len(order) < len(train_positives) else ""
-    table = Table(title=f"classes, test, {how}{which}", title_justify="left")
-    table.add_column("class", overflow="fold")
-    columns = ["training samples", "test samples", "precision", "recall", "f1"]
+    table = Table(title=f"classes, test, {how}{which}", title_justify="left", padding=(0, 0))
+    table.add_column("class", overflow="ellipsis")
+    columns = ["training", "test", "precision", "recall", "f1"]
     found = run.metrics["test_tuned"].get("predicted_share") if tuned else None
     if found is not None:  # only in a run with folds
-        columns += ["predicted in test", "out of fold"]
+        columns += ["predicted", "out of fold"]
     for name in columns:
         table.add_column(name, justify="right")
     for index in order:
         name, number = printable(str(run.config["classes"][index])), values["positives"][index]
-        shares = [_percent(values[measure][index]) for measure in ("precision", "recall", "f1")]
+        cells = [_percent(values[measure][index]) for measure in ("precision", "recall", "f1")]
         if found is not None:
-            shares += [_percent(found[name][index]) for name in ("test", "out_of_fold")]
-        table.add_row(Text(name), f"{train_positives[index]:,}", f"{number:,.0f}", *shares)
-    table.caption, table.caption_justify = "in %; metrics.json and decisions.json have all classes", "left"
+            cells += [_percent(found[name][index]) for name in ("test", "out_of_fold")]
+        table.add_row(Text(name), f"{train_positives[index]:,}", f"{number:,.0f}", *cells)
+    shares = "" if found is None else "; predicted: share of rows that get the class, in test and out of fold"
+    table.caption = f"in %{shares}; metrics.json and decisions.json have all classes"
+    table.caption_justify = "left"
     return table
 
 

@@ -7,12 +7,21 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailmask._util.messages import UserError
+from tailmask._util.messages import UserError, closest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Run"]
+__all__ = ["Run", "no_run"]
+
+
+def no_run(folder: Path) -> str:
+    """The message for a folder without a run; if it does not exist, with the folder of the nearest name."""
+    if folder.exists() or not folder.parent.is_dir():
+        return f"{folder} is not a run: it has no run.json"
+    close = closest(folder.name, (each.name for each in folder.parent.iterdir() if each.is_dir()))
+    hint = f": did you mean {str(folder.with_name(close))!r}?" if close else ""
+    return f"{folder} is not a run: there is no such folder{hint}"
 
 
 class Run:
@@ -20,7 +29,7 @@ class Run:
 
     >>> Run(Path("no-such-folder")).config
     Traceback (most recent call last):
-    tailmask._util.messages.UserError: no-such-folder is not a run: it has no run.json
+    tailmask._util.messages.UserError: no-such-folder is not a run: there is no such folder
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -43,7 +52,7 @@ class Run:
     def config(self) -> dict[str, Any]:
         """Content of run.json: everything that determines the result, and where and when it was made."""
         if not self.exists:
-            raise UserError(f"{self.folder} is not a run: it has no run.json")
+            raise UserError(no_run(self.folder))
         return _read_object(self.folder / "run.json")
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,8 @@ import torch
 from torch import Tensor
 
 from tailmask._util.messages import listing
+from tailmask.data.readers.table.program_frames import frame_library, named_columns
+from tailmask.integrations.tabular.row_tags import Tags, distinct_tags, tag_lists
 
 __all__ = ["EstimatorLabels", "check_column", "is_multilabel"]
 
@@ -20,11 +21,13 @@ _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0} | _UNKNOWN
 
 
 def is_multilabel(y: Any) -> bool:
-    """True if y has a column for each of several labels.
+    """True if y has a column for each of several labels, or a list of tags per row.
 
-    >>> is_multilabel([[1, 0], [0, 1]]), is_multilabel([0, 1]), is_multilabel([[0], [1]])
-    (True, False, False)
+    >>> is_multilabel([[1, 0], [0, 1]]), is_multilabel([0, 1]), is_multilabel([["a", "b"], ["a"]])
+    (True, False, True)
     """
+    if tag_lists(y) is not None:
+        return True
     shape = y.shape if hasattr(y, "toarray") else np.asarray(y).shape
     return len(shape) == 2 and shape[1] > 1
 
@@ -56,35 +59,43 @@ class EstimatorLabels:
 
     classes: np.ndarray
     multilabel: bool
-    library: str | None = None  # pandas or polars, if y was a frame with a column for each label
+    library: str | None = None  # pandas or polars, if y was a frame, or a series with lists of tags
 
     @classmethod
-    def of(cls, y: Any) -> EstimatorLabels:
-        """The labels that occur in y."""
+    def of(cls, y: Any, classes: Any = None) -> EstimatorLabels:
+        """The labels that occur in y; `classes` has those of all data, if y may lack some."""
+        library, tags = frame_library(y), tag_lists(y)
+        if tags is not None:
+            known = distinct_tags(tags if classes is None else [classes])
+            return cls(known, multilabel=True, library=library)
         if is_multilabel(y):
             if hasattr(y, "columns"):
-                names = np.array([str(name) for name in y.columns])
-                return cls(names, multilabel=True, library=type(y).__module__.partition(".")[0])
+                return cls(np.array([str(name) for name in y.columns]), multilabel=True, library=library)
             rows = y if hasattr(y, "toarray") else np.asarray(y)
             return cls(np.arange(rows.shape[1]), multilabel=True)
-        return cls(np.unique(y), multilabel=False)
+        return cls(np.unique(y if classes is None else classes), multilabel=False)
 
     @property
     def binary(self) -> bool:
         """True if y is one of two classes. The network still has an output for each: PLM compares classes."""
         return not self.multilabel and len(self.classes) == 2
 
-    def framed(self, values: np.ndarray) -> Any:
-        """Values (N, C) as a frame of the library that y came from; as an array if y was no frame."""
+    def framed(self, values: np.ndarray, features: Any) -> Any:
+        """Values (N, C) as a frame of the library that y came from; as an array if y was no frame.
+
+        A frame of pandas has the index of the features.
+        """
         if self.library is None:
             return values
-        columns = {str(name): values[:, number] for number, name in enumerate(self.classes)}
-        return importlib.import_module(self.library).DataFrame(columns)
+        return named_columns(values, self.classes, library=self.library, features=features)
 
     def encode(self, y: Any) -> Tensor:
         """Targets (N, C) of 0, 1 and −1 (unknown)."""
         if is_multilabel(y) != self.multilabel:
             raise ValueError("y must have one column per label in all calls of partial_fit, or in none")
+        tags = tag_lists(y)
+        if tags is not None:
+            return self._encode_tags(tags)
         if self.multilabel:
             return self._encode_rows(y)
         index = np.searchsorted(self.classes, y).clip(max=len(self.classes) - 1)
@@ -92,6 +103,19 @@ class EstimatorLabels:
         if len(strange):
             raise ValueError(f"y must have the classes {listing(self.classes)}, got {listing(strange)}")
         return torch.nn.functional.one_hot(torch.from_numpy(index), len(self.classes)).float()
+
+    def _encode_tags(self, tags: Tags) -> Tensor:
+        numbers = {tag: number for number, tag in enumerate(self.classes.tolist())}
+        strange = distinct_tags([[tag for tag in row or () if tag not in numbers] for row in tags])
+        if len(strange):
+            raise ValueError(f"y must have the tags {listing(self.classes)}, got {listing(strange)}")
+        targets = torch.zeros(len(tags), len(numbers))
+        for place, row in enumerate(tags):
+            if row is None:
+                targets[place] = -1
+            else:
+                targets[place, [numbers[tag] for tag in row]] = 1
+        return targets
 
     def _encode_rows(self, y: Any) -> Tensor:
         rows = np.asarray(y.toarray() if hasattr(y, "toarray") else y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -188,7 +189,8 @@ class Training:
         number = len(rows.targets)
         order = torch.randperm(number, generator=self.generator, device=self.generator.device)
         loop = TableLoop(self.network, self.criterion, self.optimizer)
-        fault = loop.run(batches(rows, order, self.batch_size), rate=lambda step: self.rate)
+        with np.errstate(all="ignore"):  # as in torch, an overflow is no warning: it is an error below
+            fault = loop.run(batches(rows, order, self.batch_size), rate=lambda step: self.rate)
         self.losses.append(loop.total / number)
         if fault is not None or not self.network.is_finite():
             what = "weights became" if fault is None else "logits were"

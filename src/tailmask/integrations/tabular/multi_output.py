@@ -35,8 +35,9 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     each label is the probability with which PLM would keep it. Clones are fitted on inner folds `updates`
     times, and their outputs for the other rows move the ratios. The final clones are fitted on all rows.
 
-    Targets are multi-label (one column of 0 and 1 per label, −1 or NaN if unknown) or one of two classes. A
-    label with only one value is always predicted as that value. With `rate=0` nothing is masked.
+    Targets are multi-label (one column of 0 and 1 per label, −1 or NaN if unknown; or a list of tags per
+    row) or one of two classes. A label with only one value is always predicted as that value. With `rate=0`
+    nothing is masked.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> X = np.linspace(-1, 1, 40)[:, None]
@@ -58,7 +59,8 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         random_state: Seed of the inner folds.
 
     Attributes:
-        classes_: The two classes of y; column numbers for multi-label targets.
+        classes_: The two classes of y; for multi-label targets the tags, or the names of a frame's columns,
+            else the columns' numbers.
         estimators_: The fitted clone of each label; None for a label with only one value.
         target_ratio_: The ratio of positives to negatives (C,) in training.
         prior_shift_: Shift (C,) to add to the logits, so that they hold for the prevalence of the data.
@@ -115,19 +117,20 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         return outputs[:, 0] if self._labels.binary else outputs
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Any:
         """Probabilities (N, C) of the labels, or (N, 2) of the two classes.
 
         They hold for the ratios in training, not for the ratios of the data.
         """
         outputs = self._outputs(X, probabilities=True)
-        return np.hstack([1 - outputs, outputs]) if self._labels.binary else outputs
+        return np.hstack([1 - outputs, outputs]) if self._labels.binary else self._labels.framed(outputs, X)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Labels (N, C) of 0 and 1, or the class (N,) of each sample."""
         predicted = (np.atleast_2d(self.decision_function(X).T).T > 0).astype(np.int64)
-        classes: np.ndarray = self._labels.classes
-        return classes[predicted[:, 0]] if self._labels.binary else predicted
+        if self._labels.multilabel:
+            return self._labels.framed(predicted, X)
+        return self._labels.classes[predicted[:, 0]]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 __all__ = ["Perceptron", "SparseRows", "take_rows"]
 
@@ -37,18 +38,37 @@ class SparseRows:
         return torch.from_numpy(np.isfinite(self.matrix.data))
 
 
-class _SparseLinear(torch.autograd.Function):
-    """A linear layer on sparse rows: it costs what their stored values cost, not what a dense copy would."""
+def _product(left: Any, right: Any) -> Tensor:
+    """Matrix product of arrays by NumPy or SciPy; at these sizes NumPy is faster than torch."""
+    return torch.from_numpy(left @ right)
+
+
+class _Layers(torch.autograd.Function):
+    """All layers as one step of autograd; the parameters are each layer's weight and bias.
+
+    Sparse rows cost what their stored values cost, not what a dense copy would.
+    """
 
     @staticmethod
-    def forward(ctx: Any, rows: SparseRows, weight: Tensor, bias: Tensor) -> Tensor:
-        ctx.rows = rows
-        return torch.from_numpy(rows.matrix @ weight.detach().numpy().T).add_(bias)
+    def forward(ctx: Any, rows: Tensor | SparseRows, *parameters: Tensor) -> Tensor:
+        ctx.inputs = [rows.matrix if isinstance(rows, SparseRows) else rows.numpy()]  # of each layer
+        ctx.weights = [weight.numpy() for weight in parameters[::2]]  # (outputs, inputs) of each layer
+        outputs = _product(ctx.inputs[0], ctx.weights[0].T).add_(parameters[1])
+        for weight, bias in zip(ctx.weights[1:], parameters[3::2], strict=True):
+            ctx.inputs.append(outputs.relu_().numpy())
+            outputs = _product(ctx.inputs[-1], weight.T).add_(bias)
+        return outputs
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, Tensor]:
-        (gradient,) = gradients  # (B, outputs)
-        return None, torch.from_numpy(ctx.rows.matrix.T @ gradient.numpy()).T, gradient.sum(dim=0)
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = gradients  # (B, outputs) of the layer
+        found: list[Tensor] = []
+        for inputs, weight in zip(reversed(ctx.inputs), reversed(ctx.weights), strict=True):
+            found = [_product(gradient.numpy().T, inputs), gradient.sum(dim=0), *found]
+            if inputs is not ctx.inputs[0]:
+                gradient = _product(gradient.numpy(), weight).mul_(torch.from_numpy(inputs).sign())  # of ReLU
+        return None, *found
 
 
 def take_rows(features: Any, index: Any) -> Tensor:
@@ -84,14 +104,8 @@ class Perceptron(nn.Module):
 
     def forward(self, inputs: Tensor | SparseRows) -> Tensor:
         """Logits (N, C)."""
-        first, *others = self.layers
-        if isinstance(inputs, SparseRows):
-            outputs: Tensor = _SparseLinear.apply(inputs, first.weight, first.bias)  # type: ignore[no-untyped-call]  # torch's own
-        else:
-            outputs = first(inputs)
-        for layer in others:
-            outputs = layer(outputs.relu_())
-        return outputs
+        logits: Tensor = _Layers.apply(inputs, *self.parameters())  # type: ignore[no-untyped-call]  # torch's own
+        return logits
 
     @torch.no_grad()
     def predict(self, features: Any) -> Tensor:
@@ -107,4 +121,4 @@ class Perceptron(nn.Module):
 
     def is_finite(self) -> bool:
         """True if all weights are finite. They are not if training has diverged."""
-        return all(bool(parameter.isfinite().all()) for parameter in self.parameters())
+        return not any(bool((0 * parameter).any()) for parameter in self.parameters())  # 0 · ∞ is NaN

@@ -102,7 +102,8 @@ def frame_pieces(
         there = scan.collect_schema().names()
         absent = [name for name in columns if name not in there]
         if absent:
-            hint = nearest(absent[0], (name for name in there if name != _EMPTY))
+            others = [name for name in there if name not in (*columns, _EMPTY)]
+            hint = nearest(absent[0], others) if others else "add them"
             raise UserError(f"{path} lacks the columns {listing(absent)}, which {wanted}: {hint}")
         taken = scan.select(*columns, *(name for name in there if name == _EMPTY))
         rest, start = None, 0

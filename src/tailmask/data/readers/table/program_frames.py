@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tailmask._util.messages import UserError, require
 
 if TYPE_CHECKING:
     import polars as pl
+    from numpy.typing import NDArray
+    from torch import Tensor
 
-__all__ = ["as_polars"]
+__all__ = ["as_polars", "frame_library", "like_features", "named_columns"]
+
+
+def frame_library(value: Any) -> str | None:
+    """The library of a frame or series, "pandas" or "polars"; None for anything else.
+
+    >>> frame_library([[1, 0]])
+    """
+    package = type(value).__module__.partition(".")[0]
+    return package if package in ("pandas", "polars") else None
+
+
+def like_features(values: Tensor, classes: Iterable[str], features: Any) -> Any:
+    """Values (N, C) as a frame of the library of the features; unchanged if the features are no frame."""
+    library = frame_library(features)
+    if library is None:
+        return values
+    return named_columns(values.numpy(), classes, library=library, features=features)
+
+
+def named_columns(values: NDArray[Any], names: Iterable[Any], *, library: str, features: Any) -> Any:
+    """Values (N, C) as a frame with these names; a frame of pandas has the index of the features, if any."""
+    columns = {str(name): values[:, number] for number, name in enumerate(names)}
+    frame = importlib.import_module(library).DataFrame(columns)
+    both_pandas = library == frame_library(features) == "pandas"
+    return frame.set_axis(features.index) if both_pandas else frame
 
 
 def as_polars(frame: Any) -> pl.DataFrame:
@@ -44,6 +73,7 @@ def _series(name: str, column: Any) -> pl.Series:
         made = polars.Series(name, column.to_numpy(), nan_to_null=True)
         return made
     cells = column.astype(object).where(column.notna(), None).tolist()
+    cells = [sorted(cell, key=str) if isinstance(cell, set | frozenset) else cell for cell in cells]
     try:
         made = polars.Series(name, cells)
     except (TypeError, polars.exceptions.PolarsError):  # numbers and words in one column, as in CSV files
