@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tailmask.masking.schedule import Schedule
 from tailmask.report.charts.style import SERIES, new_figure, styled
-from tailmask.report.charts.svg_file import save_svg
+from tailmask.report.charts.svg_output import save_svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from published import HERE, PLAIN, SHIFTED, TUNED, changed_fields, comparisons, 
 
 from tailmask.comparison.comparison_result import Comparison
 from tailmask.comparison.run_outputs import Decision
-from tailmask.report.charts.svg_file import save_svg
+from tailmask.report.charts.svg_output import save_svg
 
 METHODS = (
     *("bce", "bce:pos_power=1", "focal", "asl:detach=false", "hill", "db"),

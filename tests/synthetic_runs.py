@@ -20,7 +20,7 @@ from tailmask.runs.folder import begin_session
 from tailmask.runs.history import append_record, epoch_record
 from tailmask.runs.model_file import ModelDescription, save_model
 from tailmask.runs.reader import Run
-from tailmask.training.engine import describe
+from tailmask.training.engine import run_description
 
 __all__ = ["draw_logits", "draw_targets", "long_tail", "write_run"]
 
@@ -84,7 +84,7 @@ def write_run(
         source={"name": data, "data_seed": data_seed},
         unit=unit,
     )
-    begin_session(folder, describe(config, dataset, world_size=1), epochs_done=0, threads=1)
+    begin_session(folder, run_description(config, dataset, world_size=1), epochs_done=0, threads=1)
     for epoch in range(config.recipe.schedule.epochs):
         record = _record(epoch, masks=config.method.masking is not None, counts=dataset.train.counts())
         append_record(folder / "history.jsonl", record)
@@ -142,8 +142,7 @@ def _record(epoch: int, *, masks: bool, counts: Tensor) -> dict[str, object]:
         lr=0.1,
         seconds=1.5,
         num_samples=int(counts[:, 0].sum()),
-        ratio=ratio if masks else None,
-        keep=keep if masks else None,
+        in_force=(ratio, keep) if masks else None,
         update=RatioUpdate(ratio, divergence[1] - divergence[0], divergence, keep) if masks else None,
         validation=None,
     )

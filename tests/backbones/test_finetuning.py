@@ -14,6 +14,7 @@ from data.drawn_images import draw
 
 pytest.importorskip("transformers")
 
+from backbones.interrupted_runs import resumes_to_the_same_weights
 from backbones.tiny_models import IMAGES, save_model
 from tailmask.cli import main
 from tailmask.data import DataOptions, load
@@ -127,25 +128,10 @@ def test_head_and_body_have_rates_of_their_own(model_folder):
     assert [group["weight_decay"] for group in groups if group["params"][0] is network.head.bias] == [0.0]
 
 
-def test_an_interrupted_run_resumes_to_the_same_weights(model_folder, monkeypatch):
-    from tailmask.training.with_lightning.lightning_module import TrainingModule
-
-    train = command(model_folder("convnext"))
-    train[train.index("--epochs") + 1] = "2"
-    assert main([*train, "-o", "whole"]) == 0
-    begin = TrainingModule.on_train_epoch_start
-
-    def stop(self):
-        if self.current_epoch == 1:
-            raise KeyboardInterrupt
-        begin(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TrainingModule, "on_train_epoch_start", stop)
-        assert main([*train, "-o", "parts"]) == 130
-    assert main([*train, "-o", "parts"]) == 0
-    whole, parts = (Predictor.load(name).classifier.state_dict() for name in ("whole", "parts"))
-    assert all(torch.equal(value, parts[name]) for name, value in whole.items())
+def test_an_interrupted_run_resumes_to_the_same_weights(model_folder):
+    options = DataOptions(labels="a,b", backbone=f"hf:{model_folder('convnext')}", finetune=True)
+    config = configure("photos.csv", options=options, epochs=2, fields=["schedule.batch_size=8"])
+    assert resumes_to_the_same_weights(config)
 
 
 def test_clipping_and_accumulation_train(model_folder):

@@ -11,6 +11,7 @@ import torch
 
 pytest.importorskip("transformers")
 
+from backbones.interrupted_runs import resumes_to_the_same_weights
 from backbones.tiny_models import TEXTS, WORDS, save_model
 from tailmask.cli import main
 from tailmask.data import DataOptions, load
@@ -149,25 +150,10 @@ def test_depth_is_frozen_from_the_inputs_on(model_folder):
     assert [name for name in trained if "layer.1." in name]
 
 
-def test_an_interrupted_run_resumes_to_the_same_weights(model_folder, monkeypatch):
-    from tailmask.training.with_lightning.lightning_module import TrainingModule
-
-    train = command(model_folder("bert"))
-    train[train.index("--epochs") + 1] = "2"
-    assert main([*train, "-o", "whole"]) == 0
-    begin = TrainingModule.on_train_epoch_start
-
-    def stop(self):
-        if self.current_epoch == 1:
-            raise KeyboardInterrupt
-        begin(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TrainingModule, "on_train_epoch_start", stop)
-        assert main([*train, "-o", "parts"]) == 130
-    assert main([*train, "-o", "parts"]) == 0
-    whole, parts = (Predictor.load(name).classifier.state_dict() for name in ("whole", "parts"))
-    assert all(torch.equal(value, parts[name]) for name, value in whole.items())
+def test_an_interrupted_run_resumes_to_the_same_weights(model_folder):
+    fields = ["schedule.batch_size=8"]
+    config = configure("tickets.csv", options=options(model_folder("bert")), epochs=2, fields=fields)
+    assert resumes_to_the_same_weights(config)
 
 
 def test_thresholds_are_tuned_and_a_word_is_learned(model_folder, texts):

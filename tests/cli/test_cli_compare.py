@@ -129,7 +129,6 @@ def test_a_missing_extra_is_named(capsys, monkeypatch, tmp_path):
     import sys
 
     monkeypatch.setitem(sys.modules, "pytorch_lightning", None)
-    monkeypatch.setattr("tailmask.studies.required_packages.find_spec", lambda name: None)
     assert main(["compare"]) == 2
     assert "pip install 'tailmask[cli]'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

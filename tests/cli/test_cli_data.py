@@ -15,7 +15,7 @@ from tailmask.cli import main
 from tailmask.data import NAMED, load
 from tailmask.data.class_statistics import summaries, summarize
 from tailmask.data.dataset import Dataset, Split
-from tailmask.report.charts.data_set import draw_pictures
+from tailmask.report.charts.data_set import draw_data_set
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> str:
@@ -128,7 +128,7 @@ def test_pictures_name_as_many_classes_as_can_be_read(tmp_path: Path, num_classe
     split = Split(torch.zeros(4000, 1), targets)
     classes = tuple(f"class number {c}" for c in range(num_classes))
     dataset = Dataset("a", classes, split, None, split, load("digits").encoder)
-    paths = draw_pictures(dataset, summaries(dataset), tmp_path)
+    paths = draw_data_set(dataset, summaries(dataset), tmp_path)
     for path in paths:
         labels = [
             element.text

@@ -137,14 +137,6 @@ def test_only_the_named_command_is_imported() -> None:
     assert output.splitlines()[-1] == "['tailmask.cli.app', 'tailmask.cli.export'] False"
 
 
-def test_an_interrupt_has_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("tailmask.cli.app.app", interrupted)
-    assert main(["train"]) == 130
-
-
 def test_a_planned_run_s_command_is_read_back() -> None:
     options = DataOptions(separator="-", rho=5.0, download=False, no_header=True, labels="a,b")
     setting = Setting("d.csv", options, epochs=3, fields=("optimizer.lr=0.1",))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import random
-import signal
 import sys
 from pathlib import Path
 
@@ -217,33 +215,37 @@ def test_a_table_with_another_model_than_the_recipes(table: Path, tmp_path: Path
 
 
 def test_ctrl_c_leaves_a_resumable_run_and_says_how_to_go_on(tmp_path: Path, monkeypatch, capsys) -> None:
+    (tmp_path / "interrupted_net.py").write_text(
+        "import os, signal\n"
+        "from torch import nn\n"
+        "class Net(nn.Linear):\n"
+        "    steps = 0\n"
+        "    def forward(self, inputs):\n"
+        "        self.steps += self.training\n"
+        "        if self.steps == 3:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "        return super().forward(inputs.flatten(1))\n"
+        "def build(shape, num_classes):\n"
+        "    return Net(144, num_classes)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
     folder = tmp_path / "run"
-    command = ["train", "digits", "--threads", "1", "--out", str(folder)]
+    one_step = ["--model", "interrupted_net:build", "--set", "schedule.batch_size=9999"]
+    command = ["train", "digits", *one_step, "--out", str(folder)]
     monkeypatch.setattr(sys, "argv", ["tailmask", *command])
-    record = RunProgress.record
-
-    def interrupt(self: RunProgress, line: dict) -> None:
-        record(self, line)
-        if line["epoch"] == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    monkeypatch.setattr(RunProgress, "record", interrupt)
     assert main(command) == 130
     captured = capsys.readouterr()
-    assert (
-        f"note: stopped after epoch 2 of 40, kept in {folder}; to resume: tailmask train digits "
-        f"--threads 1 --out {folder}\n" in captured.err
-    )
+    how = f"to resume: tailmask {' '.join(command)}\n"
+    assert f"note: stopped after epoch 2 of 40, kept in {folder}; {how}" in captured.err
     assert captured.out == ""
     assert not Run(folder).is_complete
 
 
 def test_ctrl_c_before_training_began_is_answered_too(tmp_path: Path, monkeypatch, capsys) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("tailmask.cli.train.load", interrupt)
-    assert main(["train", "digits", "--out", str(tmp_path / "run")]) == 130
+    (tmp_path / "slow_net.py").write_text("raise KeyboardInterrupt\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    command = ["train", "digits", "--model", "slow_net:build", "--out", str(tmp_path / "run")]
+    assert main(command) == 130
     assert capsys.readouterr().err == "note: stopped before training began; nothing was written\n"
     assert not (tmp_path / "run").exists()
 

@@ -12,7 +12,7 @@ import torch
 from scipy.sparse import csr_array, random_array
 
 from tailmask.data import DataOptions, load
-from tailmask.data.giveaway_features import Features, give_aways
+from tailmask.data.giveaway_features import FeatureSample, give_aways
 
 ROWS = 400
 
@@ -23,7 +23,7 @@ def rng() -> np.random.Generator:
 
 def told(values: np.ndarray | csr_array, labels: np.ndarray, categories: frozenset[int] = frozenset()):
     names = tuple(f"x{number}" for number in range(values.shape[1]))
-    return give_aways(Features(names, values, categories), torch.from_numpy(labels.astype(np.int8)))
+    return give_aways(FeatureSample(names, values, categories), torch.from_numpy(labels.astype(np.int8)))
 
 
 def churn(rows: int = ROWS, share: float = 0.2) -> np.ndarray:

@@ -25,7 +25,7 @@ from tailmask.data import DataOptions
 from tailmask.data.readers.idx import read_idx
 from tailmask.data.readers.mulan import read_label_names
 from tailmask.data.readers.user_file import load_file as load_data
-from tailmask.runs.model_file import load_model
+from tailmask.runs.model_file import read_model
 from tailmask.training.checkpoint_file import read_checkpoint
 
 
@@ -167,7 +167,7 @@ def test_pickles_are_never_executed(tmp_path: Path) -> None:
         ("bare.npz", lambda path: load_data(path, DataOptions())),
         ("checkpoint.ckpt", read_checkpoint),
         ("legacy.ckpt", read_checkpoint),
-        ("model.safetensors", load_model),
+        ("model.safetensors", read_model),
         ("data_batch_1", lambda path: load_data(path, DataOptions())),
     ):
         with pytest.raises(UserError):

@@ -18,7 +18,7 @@ from tailmask.calibration import Calibration
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.inference import Predictor
 from tailmask.models import build_model
-from tailmask.runs.model_file import ModelDescription, load_model, save_model
+from tailmask.runs.model_file import ModelDescription, read_model, save_model
 from tailmask.training.checkpoint_file import read_checkpoint
 
 
@@ -75,7 +75,7 @@ def test_models_that_claim_what_they_are_not(tmp_path: Path, changes: dict, sent
     save_model(path, build_model("mlp", shape=(8,), num_classes=2, hidden=[4]), describe(**changes))
     before = peak()
     with pytest.raises(UserError, match=sentence):
-        load_model(path)
+        read_model(path)
     assert peak() - before < 2**28
 
 
@@ -146,4 +146,4 @@ def test_safetensors_that_claim_a_trillion_bytes(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(struct.pack("<Q", len(header)) + header + content[-8:])
     with pytest.raises(UserError, match="is not a model file"):
-        load_model(path)
+        read_model(path)

@@ -19,7 +19,7 @@ from tailmask.learners.ensemble_run import make_ensemble
 from tailmask.learners.folds import make_folds
 from tailmask.learners.matrix.linear import LinearLearner
 from tailmask.learners.out_of_fold_decisions import fit_robust_thresholds
-from tailmask.learners.trained_model import TrainedModel
+from tailmask.learners.trained_model import TrainedModel, read_facts
 from tailmask.runs import configure
 from tailmask.runs.decision_file import read_decisions
 from tailmask.training import Execution
@@ -114,7 +114,7 @@ def test_expected_scores_of_groups_have_wider_intervals(tmp_path: Path, folds: i
 
 def test_tuned_thresholds_are_those_of_the_out_of_fold_outputs(table: Path, tmp_path: Path) -> None:
     run = make_run(config(table, "linear:C=1"), tmp_path / "run")
-    thresholds = TrainedModel.load(run.folder / "model").thresholds
+    thresholds = torch.tensor(read_facts(run.folder / "model").thresholds, dtype=torch.float64)
     found = run.predictions()
     probabilities = torch.from_numpy(found["test_logits"]).double().sigmoid()
     expected = f1_score(found["test_targets"], probabilities >= thresholds, average="macro", zero_division=0)

@@ -63,14 +63,15 @@ def test_batches_add_up(case):
     assert _tuple(parts) == _tuple(confusion(predictions, targets))
 
 
-def test_blocks_change_nothing(monkeypatch):
-    scores, targets = random_case(0, unknown=0.1)
-    whole = confusion(scores > 0, targets)
-    pieces = known_labels.blocks
-    monkeypatch.setattr(
-        "tailmask.metrics.classwise.blocks", lambda total, width, *, size=0: pieces(total, 1, size=3)
-    )
-    assert _tuple(confusion(scores > 0, targets)) == _tuple(whole)
+def test_more_labels_than_a_block_holds_are_all_counted():
+    generator = torch.Generator().manual_seed(0)
+    targets = torch.randint(-1, 2, (3 * known_labels.BLOCK // 1000, 1000), generator=generator)
+    predictions = torch.rand(targets.shape, generator=generator) > 0.5
+    counts = confusion(predictions, targets)
+    assert torch.equal(counts.true_positives, (predictions & (targets == 1)).sum(dim=0))
+    assert torch.equal(counts.false_positives, (predictions & (targets == 0)).sum(dim=0))
+    assert torch.equal(counts.false_negatives, (~predictions & (targets == 1)).sum(dim=0))
+    assert torch.equal(counts.known, (targets >= 0).sum(dim=0))
 
 
 @pytest.mark.parametrize(

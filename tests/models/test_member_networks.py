@@ -13,9 +13,8 @@ from tailmask.models import build_model
 from tailmask.models.last_layer import last_bias
 from tailmask.models.member_networks import MemberNetworks
 from tailmask.models.small_networks import mlp
-from tailmask.runs import Run, configure
-from tailmask.runs.config import determined_by
-from tailmask.runs.model_file import load_model
+from tailmask.runs import Run
+from tailmask.runs.model_file import read_model
 from tailmask.training import train
 from tailmask.training.tables.optimizers import Optimizer
 from tailmask.training.tables.table_loop import TableLoop
@@ -92,7 +91,7 @@ def run(tmp_path_factory) -> Run:
 
 
 def test_a_run_with_members_is_loaded_and_exported(run: Run, tmp_path) -> None:
-    network, description = load_model(run.folder / "model.safetensors")
+    network, description = read_model(run.folder / "model.safetensors")
     dataset = tiny_dataset()
     logits = run.predictions()["test_logits"]
     np.testing.assert_allclose(network(dataset.test.inputs).detach(), logits, rtol=1e-5, atol=1e-5)
@@ -124,14 +123,6 @@ def test_the_bias_starts_at_the_log_odds_of_the_classes() -> None:
     negatives, positives = dataset.train.counts().double()
     expected = (positives / negatives).log().float()
     torch.testing.assert_close(last_bias(parts.network).detach(), expected.expand(2, 1, 4))
-
-
-def test_runs_without_members_are_the_runs_that_they_were() -> None:
-    recipe = determined_by(configure("digits", "bce"))["recipe"]
-    assert set(recipe["model"]) == {"name", "hidden", "dropout", "bias"}
-    assert "course" not in recipe["schedule"]
-    asked = determined_by(configure("x.csv", "bce", recipe="table-members"))["recipe"]
-    assert (asked["model"]["members"], asked["schedule"]["course"]) == (8, "one-cycle")
 
 
 @pytest.mark.parametrize("members", [0, 10**9])

@@ -206,7 +206,7 @@ def test_a_wide_layer_tells_of_a_value_that_is_not_finite() -> None:
 
 
 def test_a_network_without_memory_is_built_without_the_compiler() -> None:
-    """`load_model` builds one to compare shapes; importing the compiler takes seconds and writes files."""
+    """`read_model` builds one to compare shapes; importing the compiler takes seconds and writes files."""
     program = (
         "import sys, torch\n"
         "from tailmask.models import build_model\n"

@@ -18,7 +18,7 @@ from tailmask.paper.published_numbers import load_paper, paper_rows
 from tailmask.paper.request import Arm
 from tailmask.paper.runs_of_result import RunRecords
 from tailmask.report.result_markdown import render_markdown, rows_of
-from tailmask.training.engine import describe
+from tailmask.training.engine import run_description
 
 
 def test_cells_hold_the_papers_number_and_the_mean_of_the_runs(make, tmp_path):
@@ -81,7 +81,7 @@ def test_runs_on_users_images_are_found(tmp_path):
     (run,) = plan_reproduction("table1", request, runs=tmp_path / "runs")
     write_run(run, classes="abc", train_positives=[30, 20, 10])
     path = run.folder / "run.json"
-    record = json.loads(path.read_text()) | describe(run.config, load(run.setting.data), world_size=1)
+    record = json.loads(path.read_text()) | run_description(run.config, load(run.setting.data), world_size=1)
     path.write_text(json.dumps(record))
     arm = Arm(run.setting, "bce")
     assert [found.folder for found in RunRecords(tmp_path / "runs").find(arm)] == [run.folder]

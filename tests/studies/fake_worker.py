@@ -23,6 +23,7 @@ def finish(task: dict) -> None:
     folder = Path(task["folder"])
     folder.mkdir(parents=True, exist_ok=True)
     record = {"threads": task["threads"], "omp": os.environ["OMP_NUM_THREADS"], "pid": os.getpid()}
+    record["gpus"] = os.environ.get("CUDA_VISIBLE_DEVICES")
     (folder / "run.json").write_text(json.dumps(record))
     summary = {"summary": {"f1": 0.5}}
     (folder / "metrics.json").write_text(json.dumps({"test": summary, "validation": summary}))

@@ -55,6 +55,12 @@ def fake_worker(monkeypatch, tmp_path_factory):
     )
 
 
+def on_cores(number, monkeypatch):
+    """A machine with so many cores, on which the user limits no threads."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(number)), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+
 def planned(folder, *methods, seeds=1):
     return plan_runs(Setting("digits").resolve(), methods, range(seeds), folder=folder)
 
@@ -71,8 +77,7 @@ def test_all_runs_are_made_and_heard_of(tmp_path):
 
 
 def test_workers_are_kept_between_runs_and_share_the_cores(tmp_path, monkeypatch):
-    monkeypatch.setattr("tailmask.studies.worker_pool.num_cores", lambda: 8)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    on_cores(8, monkeypatch)
     runs = planned(tmp_path, "bce", "plm", seeds=4)
     with Pool(2) as pool:
         pool.make(runs[:4])
@@ -83,8 +88,7 @@ def test_workers_are_kept_between_runs_and_share_the_cores(tmp_path, monkeypatch
 
 
 def test_threads_do_not_depend_on_how_many_runs_are_left(tmp_path, monkeypatch):
-    monkeypatch.setattr("tailmask.studies.worker_pool.num_cores", lambda: 8)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    on_cores(8, monkeypatch)
     runs = planned(tmp_path, "bce")
     with Pool(4) as pool:
         pool.make(runs)
@@ -167,25 +171,27 @@ def test_an_interrupt_stops_the_workers(tmp_path):
 
 
 def test_jobs(monkeypatch):
-    monkeypatch.setattr("tailmask.studies.worker_pool.num_gpus", lambda: 0)
-    monkeypatch.setattr("tailmask.studies.worker_pool.num_cores", lambda: 64)
+    on_cores(64, monkeypatch)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert [choose_jobs(None, num_runs=number) for number in (1, 6, 100)] == [1, 6, 8]
     assert [choose_jobs(20, num_runs=number) for number in (1, 100)] == [1, 20]
-    monkeypatch.setattr("tailmask.studies.worker_pool.num_gpus", lambda: 3)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
     assert choose_jobs(None, num_runs=100) == 3
     with pytest.raises(UserError, match="--jobs must be 1 or more, got 0"):
         choose_jobs(0, num_runs=3)
 
 
-def test_each_worker_gets_a_gpu_of_its_own(monkeypatch):
+def test_each_worker_gets_a_gpu_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
-    chosen = [worker_process._environment(number, 1)["CUDA_VISIBLE_DEVICES"] for number in range(3)]
-    assert chosen == ["2", "5", "2"]
+    runs = planned(tmp_path, "bce", seeds=3)
+    with Pool(3) as pool:
+        pool.make(runs)
+    records = [json.loads((run.folder / "run.json").read_text()) for run in runs]
+    assert sorted(record["gpus"] for record in records) == ["2", "2", "5"]
 
 
 def test_workers_use_no_more_threads_than_the_variable_allows(tmp_path, monkeypatch):
-    monkeypatch.setattr("tailmask.studies.worker_pool.num_cores", lambda: 8)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    on_cores(8, monkeypatch)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     runs = planned(tmp_path, "bce")
     with Pool(1) as pool:

@@ -18,7 +18,7 @@ from forked import ensure_server
 from tailmask._util.messages import UserError
 from tailmask.data.dataset import Split
 from tailmask.runs import Run
-from tailmask.runs.model_file import load_model
+from tailmask.runs.model_file import read_model
 from tailmask.training import Execution, train
 from tailmask.training.split_outputs import predict, validation_metrics
 from tailmask.training.with_lightning.launch_processes import _free_port
@@ -85,7 +85,7 @@ def test_all_outputs_are_those_of_the_network_that_is_saved(tmp_path: Path) -> N
     dataset = replaced(tiny_dataset(), train=split(90), validation=split(21), test=split(31))
     images = config(epochs=1, fields=["model.name=cnn", "model.hidden=[]"])
     run = train(images, tmp_path / "run", dataset=dataset, execution=Execution(devices=2, threads=1))
-    network, _ = load_model(run.folder / "model.safetensors")
+    network, _ = read_model(run.folder / "model.safetensors")
     for name, part in (("test", dataset.test), ("validation", dataset.validation)):
         logits = torch.from_numpy(run.predictions()[f"{name}_logits"])
         torch.testing.assert_close(logits, predict(network, part), rtol=1e-4, atol=1e-5)

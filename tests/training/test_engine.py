@@ -29,10 +29,10 @@ from tailmask.data.facts import DataFacts
 from tailmask.functional import histogram, next_ratio, prevalence_gap
 from tailmask.metrics import evaluate
 from tailmask.runs import Run, configure
-from tailmask.runs.model_file import load_model
+from tailmask.runs.model_file import read_model
 from tailmask.training import train
 from tailmask.training.run_parts import build_parts
-from tailmask.training.tables.table_run import build_optimizer
+from tailmask.training.tables.table_run import fused_optimizer
 from tailmask.training.with_lightning import lightning_run
 from tailmask.training.with_lightning.lightning_module import TrainingModule
 
@@ -86,7 +86,7 @@ def test_metrics_are_those_of_the_predictions(finished: Run, dataset) -> None:
 
 
 def test_the_model_file_gives_the_predictions_back(finished: Run, dataset) -> None:
-    network, description = load_model(finished.folder / "model.safetensors")
+    network, description = read_model(finished.folder / "model.safetensors")
     logits = network(dataset.test.inputs)
     torch.testing.assert_close(logits, torch.from_numpy(finished.predictions()["test_logits"]))
     assert description.classes == dataset.classes
@@ -108,7 +108,7 @@ def test_own_images_are_trained_with_a_convolutional_network(tmp_path) -> None:
     config = configure("mine.npz", "plm", epochs=1, facts=DataFacts.of(dataset))
     run = train(config, tmp_path / "run", dataset=dataset)
     assert run.config["recipe"]["model"]["name"] == "resnet32"
-    network, _ = load_model(run.folder / "model.safetensors")
+    network, _ = read_model(run.folder / "model.safetensors")
     torch.testing.assert_close(
         network(images), torch.from_numpy(run.predictions()["test_logits"]), rtol=1e-4, atol=1e-4
     )
@@ -117,7 +117,7 @@ def test_own_images_are_trained_with_a_convolutional_network(tmp_path) -> None:
 def test_ldam_trains_single_label_data_with_a_normalised_head(tmp_path) -> None:
     dataset = tiny_dataset(single_label=True)
     run = train(tiny_config("ldam+drw"), tmp_path / "run", dataset=dataset)
-    network, description = load_model(run.folder / "model.safetensors")
+    network, description = read_model(run.folder / "model.safetensors")
     assert (description.activation, description.logit_scale) == ("softmax", 30)
     logits = torch.from_numpy(run.predictions()["test_logits"])
     torch.testing.assert_close(network(dataset.test.inputs) * 30, logits)
@@ -190,7 +190,7 @@ def test_last_bias_is_left_out_of_weight_decay_where_the_recipe_says(dataset, tm
     assert last["params"] == [parts.network[-1].bias]
     assert all_but["weight_decay"] == config.recipe.optimizer.weight_decay > 0
     assert len(all_but["params"]) == 3
-    optimizer = build_optimizer(parts.network, config.recipe.optimizer)
+    optimizer = fused_optimizer(parts.network, config.recipe.optimizer)
     bias = parts.network[-1].bias.detach().clone()
     optimizer.step([torch.zeros_like(parameter) for parameter in optimizer.parameters], 0.1)
     assert parts.network[-1].bias.equal(bias)
@@ -233,7 +233,7 @@ def test_bf16_trains_and_is_another_run(finished: Run, dataset, tmp_path) -> Non
     assert run.is_complete
     with pytest.raises(UserError, match=r"precision \(bf16 there, 32 asked for\)"):
         train(tiny_config(epochs=2), tmp_path / "run", dataset=dataset)
-    network, _ = load_model(run.folder / "model.safetensors")
+    network, _ = read_model(run.folder / "model.safetensors")
     assert next(network.parameters()).dtype == torch.float32
 
 
@@ -257,8 +257,8 @@ def test_own_model_is_trained_and_loaded_only_when_named_again(dataset, tmp_path
     run = train(config, tmp_path / "run", dataset=dataset)
     path = run.folder / "model.safetensors"
     with pytest.raises(UserError, match="with --model user_networks:make"):
-        load_model(path)
-    network, _ = load_model(path, model="user_networks:make")
+        read_model(path)
+    network, _ = read_model(path, model="user_networks:make")
     torch.testing.assert_close(
         network(dataset.test.inputs), torch.from_numpy(run.predictions()["test_logits"])
     )

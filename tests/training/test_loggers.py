@@ -9,7 +9,7 @@ import pytest
 from tiny import Interrupter, lightning_config, tiny_config
 
 from tailmask._util.messages import UserError
-from tailmask.training import Execution, loggers, train
+from tailmask.training import Execution, train
 
 
 class StandIn:
@@ -33,7 +33,7 @@ class StandIn:
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     logger = StandIn()
-    monkeypatch.setattr(loggers, "_open", lambda name, folder: logger)
+    monkeypatch.setattr("pytorch_lightning.loggers.TensorBoardLogger", lambda *_, **__: logger)
     return logger
 
 
@@ -68,10 +68,10 @@ def test_tensorboard_files_are_in_the_folder_of_the_run(dataset, tmp_path) -> No
 
 
 def test_a_tool_that_cannot_log_is_named(dataset, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(name: str, folder: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ConnectionError("no server")
 
-    monkeypatch.setattr(loggers, "_open", fail)
+    monkeypatch.setattr("pytorch_lightning.loggers.TensorBoardLogger", fail)
     with pytest.raises(UserError, match=r"tensorboard cannot log .*no server"):
         train(tiny_config(), tmp_path / "run", dataset=dataset, execution=Execution(logger="tensorboard"))
 

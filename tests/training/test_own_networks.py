@@ -6,7 +6,7 @@ import pytest
 from tiny import Interrupter, tiny_config, tiny_dataset
 
 from tailmask._util.messages import UserError
-from tailmask.runs.model_file import load_model
+from tailmask.runs.model_file import read_model
 from tailmask.training import train
 from tailmask.training.run_parts import build_parts
 from training.factories import TRAINED_MODES
@@ -24,7 +24,7 @@ def test_frozen_layers_stay_frozen_through_a_run_and_a_restart(dataset, tmp_path
         train(config, tmp_path / "run", dataset=dataset, progress=Interrupter(2, error=RuntimeError("stop")))
     run = train(config, tmp_path / "run", dataset=dataset)
     assert set(TRAINED_MODES) == {(True, False, True, True, True)}
-    network, _ = load_model(run.folder / "model.safetensors", model="training.factories:frozen")
+    network, _ = read_model(run.folder / "model.safetensors", model="training.factories:frozen")
     assert network[1].num_batches_tracked == 0
     assert network[1].running_mean.eq(0).all()
 

@@ -26,7 +26,7 @@ from tailmask.runs.folder import check_folder
 from tailmask.runs.lock import locked
 from tailmask.training import train
 from tailmask.training.checkpoint_file import read_checkpoint
-from tailmask.training.engine import describe
+from tailmask.training.engine import run_description
 from tailmask.training.tables.table_run import Checkpoints
 
 
@@ -95,7 +95,7 @@ def test_every_kind_of_method_resumes_to_the_same_bytes(dataset, tmp_path, metho
 
 def refusal(folder: Path, asked: RunConfig, dataset: Dataset) -> str:
     with pytest.raises(UserError) as caught:
-        check_folder(folder, describe(asked, dataset, world_size=1)["determines"])
+        check_folder(folder, run_description(asked, dataset, world_size=1)["determines"])
     return str(caught.value).partition("which differs in ")[2].partition(": choose")[0]
 
 
@@ -105,7 +105,7 @@ def test_differences_are_those_that_a_user_can_act_on(tmp_path: Path, dataset) -
 
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "run.json").write_text(json.dumps(describe(config(7), dataset, world_size=1)))
+    (folder / "run.json").write_text(json.dumps(run_description(config(7), dataset, world_size=1)))
     assert refusal(folder, config(13), dataset) == "epochs (7 there, 13 asked for)", "the rest follows"
     changed = refusal(folder, config(13, "schedule.warmup=3"), dataset)
     assert changed.startswith("epochs (7 there, 13 asked for), schedule.milestones")
@@ -113,7 +113,7 @@ def test_differences_are_those_that_a_user_can_act_on(tmp_path: Path, dataset) -
     lower = config(7, "optimizer.lr=0.5")
     assert refusal(folder, lower, dataset) == "optimizer.lr (0.1 there, 0.5 asked for)"
     reworded = replace(dataset, notes=("a note about the data in other words",))
-    assert check_folder(folder, describe(config(7), reworded, world_size=1)["determines"]).exists
+    assert check_folder(folder, run_description(config(7), reworded, world_size=1)["determines"]).exists
     (folder / "run.json").write_text('{"determines": {"recipe": {"schedule": {"epochs": "x"}}}}')
     assert refusal(folder, config(7), dataset).endswith(" more"), "a damaged record is another run"
 

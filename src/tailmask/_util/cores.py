@@ -1,8 +1,16 @@
-"""How many cores and threads this process may use."""
+"""How many cores and threads this process may use, and work on several threads."""
+
+from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
-__all__ = ["num_cores", "num_threads"]
+__all__ = ["in_threads", "num_cores", "num_threads"]
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 def num_cores() -> int:
@@ -21,3 +29,15 @@ def num_threads(cores: int | None = None) -> int:
     asked = os.environ.get("OMP_NUM_THREADS", "")
     most = max(1, num_cores() if cores is None else cores)
     return min(most, max(1, int(asked))) if asked.isdecimal() else most
+
+
+def in_threads(
+    work: Callable[[Job], Result], jobs: Iterable[Job], threads: int | None = None
+) -> list[Result]:
+    """The results of `work` for each job, in their order; by default on `num_threads` threads.
+
+    >>> in_threads(abs, [-1, 2])
+    [1, 2]
+    """
+    with ThreadPoolExecutor(threads or num_threads()) as pool:
+        return list(pool.map(work, jobs))

@@ -20,7 +20,7 @@ def has_fast_bf16() -> bool:
 
     if torch.cuda.is_available():
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    has_kernels: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    has_kernels: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch has no type for it
     return has_kernels and not _INSTRUCTIONS.isdisjoint(processor_features())
 
 

@@ -115,7 +115,7 @@ def load_network(folder: Path, kind: Kind, pooling: Pooling | None = None) -> nn
     name = getattr(network, "main_input_name", "pixel_values")  # an image tower may lack it
     _refuse_other_kind(folder, network.config, name, kind)
     network.requires_grad_(False)
-    return network.float().eval()  # type: ignore[no-any-return]
+    return network.float().eval()  # type: ignore[no-any-return]  # transformers has no types for it
 
 
 def check_kind(folder: Path, kind: Kind) -> Any:

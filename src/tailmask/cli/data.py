@@ -64,9 +64,9 @@ def data(
     statistics = summaries(dataset)
     notes = list(data_notes(dataset, statistics))
     if plot is not None:
-        from tailmask.report.charts.data_set import draw_pictures
+        from tailmask.report.charts.data_set import draw_data_set
 
-        notes += [f"drew {path}" for path in draw_pictures(dataset, statistics, plot)]
+        notes += [f"drew {path}" for path in draw_data_set(dataset, statistics, plot)]
     advices = list(advice(statistics))
     fewest = _fewest_in_a_fold(dataset)
     if isinstance(fewest, str):

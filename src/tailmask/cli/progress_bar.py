@@ -9,17 +9,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 from rich.status import Status
 
 from tailmask._util.messages import one_line
+from tailmask.training.progress import Progress
 
 __all__ = ["RunProgress", "notes"]
 
 SECONDS_BETWEEN_LINES = 30.0
 
 
-class RunProgress:
+class RunProgress(Progress):
     """A display of epoch, loss, speed and time left on the standard error stream.
 
     It does not use the terminal before the first call, so it can be passed to another process. Displays that
@@ -30,7 +32,7 @@ class RunProgress:
         self.title = title
         self._printed = set() if printed is None else printed
         self._status: Status | None = None
-        self._bar: Progress | None = None
+        self._bar: Bar | None = None
         self._began = self._last_line = 0.0
         self._first = self._total = self._num_samples = 0
 
@@ -57,7 +59,7 @@ class RunProgress:
         self._first, self._total, self._num_samples = done, total, 0
         console = Console(stderr=True)
         if console.is_terminal:
-            self._bar = Progress(
+            self._bar = Bar(
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TextColumn("{task.fields[place]}"),

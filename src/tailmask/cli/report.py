@@ -39,12 +39,12 @@ def report(
     for package in ("matplotlib", "jinja2", "rich"):
         require(package, extra="cli")
     from tailmask.comparison import compare_runs
-    from tailmask.report.report_file import check_path, find_runs, format_of, render
+    from tailmask.report.report_file import check_report_path, find_runs, format_of, render
 
     chosen = format_of(out, form)
     path = Path("report.html") if out is None and chosen == "html" else out
     if path is not None:
-        check_path(path, force=force)
+        check_report_path(path, force=force)
     found = find_runs(runs)
     with _progress(len(found)) as advance:
         comparison = compare_runs(found, baseline=baseline, resamples=resamples, on_run=advance)

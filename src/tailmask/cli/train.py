@@ -87,7 +87,7 @@ def train(
     if print_config:
         print(to_toml(setting.resolve().config(method, seed)))
         return
-    folder = out or _default_folder(data, method, seed)
+    folder = out or Path("runs") / slug(f"{Path(data).stem}_{parse(method)}_seed={seed}")
     if Run(folder).exists:
         setting = setting.keep_precision(Run(folder).config.get("precision"))
     execution = Execution(devices=devices, threads=threads, logger=logger)
@@ -144,7 +144,3 @@ def _train(
         raise
     finally:
         progress.end()
-
-
-def _default_folder(data: str, method: str, seed: int) -> Path:
-    return Path("runs") / slug(f"{Path(data).stem}_{parse(method)}_seed={seed}")

@@ -17,22 +17,17 @@ def by_frequency(train_positives: Sequence[int]) -> list[int]:
     return sorted(range(len(train_positives)), key=lambda index: -train_positives[index])
 
 
-def difficult_classes(
-    f1: Sequence[float], train_positives: Sequence[int], *, limit: float = 0.2
-) -> list[int]:
-    """Classes with many training samples but an F1 below `limit`, the most frequent first.
+def difficult_classes(f1: Sequence[float], train_positives: Sequence[int]) -> list[int]:
+    """Classes with many training samples but an F1 below 20 %, the most frequent first.
 
-    The paper speaks of "many samples" and an F1 under 20 % with binary cross-entropy (Discussion). Here, many
-    means at least the median of the classes.
+    As in the paper's discussion of binary cross-entropy. Many means at least the median of the classes.
 
     >>> difficult_classes([0.9, 0.15, 0.1], train_positives=[900, 500, 20])
     [1]
     """
     many = statistics.median(train_positives)
     return [
-        index
-        for index in by_frequency(train_positives)
-        if train_positives[index] >= many and f1[index] < limit
+        index for index in by_frequency(train_positives) if train_positives[index] >= many and f1[index] < 0.2
     ]
 
 

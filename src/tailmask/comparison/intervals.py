@@ -94,23 +94,21 @@ class PairedDifferences:
         """Mean difference over the seeds, (K,)."""
         return torch.stack(self.differences).mean(dim=0)
 
-    def interval(
-        self, *, level: float = 0.95, generator: torch.Generator | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Lower and upper end (K,) of the interval around the mean difference."""
+    def interval(self, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Lower and upper end (K,) of the 95 % interval around the mean difference."""
         assert self._resampled is not None
-        number, mean, tail = len(self), self.mean, (1.0 - level) / 2.0
+        number, mean = len(self), self.mean
         resampled = self._resampled.total.to(torch.float64) / number  # (B, K)
         moved = resampled - resampled.mean(dim=0)
         if self._by_member is not None:
             by_pair = self._resampled.of_sum
             wider = (_of_both(by_pair, self._by_member.of_sum) / by_pair).sqrt().nan_to_num(nan=1.0)
             resampled, moved = resampled + moved * (wider - 1.0), moved * wider
-        found = [_quantiles(resampled, tail), _quantiles(mean + moved, tail)]
+        found = [_quantiles(resampled), _quantiles(mean + moved)]
         if number > 1:
             error = torch.stack(self.differences).std(dim=0) / math.sqrt(number)
             joint = moved * self._common_share() + _student_draws(len(moved), number, generator) * error
-            found.append(_quantiles(mean + joint, tail))
+            found.append(_quantiles(mean + joint))
         lows, highs = zip(*found, strict=True)
         return torch.stack(lows).amin(dim=0), torch.stack(highs).amax(dim=0)
 
@@ -137,9 +135,10 @@ def _student_draws(num_draws: int, num_seeds: int, generator: torch.Generator | 
     return torch.from_numpy(special.stdtrit(num_seeds - 1, steps.numpy())).unsqueeze(1)
 
 
-def _quantiles(values: Tensor, tail: float) -> tuple[Tensor, Tensor]:
+def _quantiles(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The quantiles (K,) at 2.5 and 97.5 %."""
     # The k-th of B values is the quantile at (k − ½) / B, as in _student_draws.
     number = len(values)
-    edge = max(0.0, (tail * number - 0.5) / max(1, number - 1))
+    edge = max(0.0, (0.025 * number - 0.5) / max(1, number - 1))
     low, high = torch.quantile(values, torch.tensor([edge, 1.0 - edge], dtype=values.dtype), dim=0)
     return low, high

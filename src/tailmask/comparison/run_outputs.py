@@ -72,11 +72,12 @@ class Outputs:
     @property
     def activation(self) -> Literal["sigmoid", "softmax"]:
         """The function that turns logits into probabilities."""
-        return "softmax" if parse(self.run.config["method"]).loss.word.single_label else "sigmoid"
+        return parse(self.run.config["method"]).activation
 
-    def probabilities(self) -> Tensor:
-        """Probabilities (N, C)."""
-        return self._probabilities(self.logits)
+    def probabilities(self, logits: Tensor | None = None) -> Tensor:
+        """Probabilities (N, C) of these logits; None: of the test logits."""
+        logits = self.logits if logits is None else logits
+        return logits.sigmoid() if self.activation == "sigmoid" else logits.softmax(dim=1)
 
     def evaluation(self, decision: Decision = "default") -> Evaluation:
         """The evaluation of the test outputs with one of the decisions that the run offers."""
@@ -112,17 +113,14 @@ class Outputs:
                 folds = validation_folds(targets, self.validation_members)
             if folds is None:
                 return None
-            labels = cross_fitted_labels(self.rule, self._probabilities(logits), targets, folds)
+            labels = cross_fitted_labels(self.rule, self.probabilities(logits), targets, folds)
         else:
-            labels = self._probabilities(logits) >= self._recipe.threshold
+            labels = self.probabilities(logits) >= self._recipe.threshold
         counts = confusion(labels, targets)
         present = counts.positives > 0
         if not bool(present.any()):
             return None
         return float((1.0 - counts.recall if self.single_label else counts.f1)[present].mean())
-
-    def _probabilities(self, logits: Tensor) -> Tensor:
-        return logits.sigmoid() if self.activation == "sigmoid" else logits.softmax(dim=1)
 
     def _shifted(self, logits: Tensor, decision: Decision) -> Tensor:
         if decision == "prior shift" and self.prior_shift is not None:

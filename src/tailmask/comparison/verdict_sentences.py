@@ -9,7 +9,7 @@ from typing import Literal
 from tailmask.comparison.comparison_result import Comparison, Difference
 from tailmask.comparison.measures import describe, primary
 from tailmask.comparison.run_outputs import Decision
-from tailmask.methods import RECOMMENDED, parse
+from tailmask.methods import RECOMMENDED, find_words, parse
 from tailmask.metrics import class_groups
 from tailmask.runs.decision_file import few_positives
 
@@ -27,7 +27,6 @@ __all__ = [
 # The outcome of the chosen method, else of the shown method, against the baseline with the same decision.
 Outcome = Literal["helped", "unclear", "harmed", "baseline", "nothing"]
 _OUTCOMES: dict[int, Outcome] = {1: "helped", 0: "unclear", -1: "harmed"}
-_LEARNERS = ("linear", "trees", "boost", "ensemble")
 
 
 @dataclass(frozen=True)
@@ -217,7 +216,8 @@ def _from_learner(comparison: Comparison, lead: str, decision: Decision) -> list
     found = comparison.like_for_like(plain, metric, decision)
     if plain in (lead, comparison.baseline) or found is None:
         return []
-    kind = "learner" if plain.partition(":")[0] in _LEARNERS else "loss"
+    word = find_words().get(plain.partition(":")[0])
+    kind = "loss" if word is None else word.kind  # a learner, if it is not a loss
     how = {1: "gives", 0: "gives no clear gain:", -1: "loses"}[_effect(found)]
     return [f"The {kind} {plain} without masking {how} {_points(found, f'against {comparison.baseline}')}."]
 

@@ -15,7 +15,7 @@ from tailmask.backbones.backbone import open_backbone
 from tailmask.backbones.feature_cache import cached_features
 from tailmask.data import NAMED, DataOptions, load_unencoded
 from tailmask.data.dataset import Inputs
-from tailmask.data.pretrained.backbone_features import choose, samples_of
+from tailmask.data.pretrained.backbone_features import backbone_choice, samples_of
 
 __all__ = ["write_features"]
 
@@ -55,7 +55,7 @@ def write_features(
     sizes = {}
     for path, (inputs, targets) in parts.items():
         samples = samples_of(inputs, Path(data).name)
-        backbone = open_backbone(choose(options, samples.kind))
+        backbone = open_backbone(backbone_choice(options, samples.kind))
         features = cached_features(backbone, samples, options.feature_dir)
         _write(path, features, targets, classes)
         sizes[path] = (len(features), features.shape[1])

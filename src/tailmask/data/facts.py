@@ -58,12 +58,3 @@ class DataFacts:
             raw_rows=None if dataset.raw is None else len(dataset.raw.development),
             is_sparse=hasattr(dataset.train.inputs, "indptr"),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {**vars(self), "classes": list(self.classes), "shape": list(self.shape)}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> DataFacts:
-        """The facts that `to_json` wrote."""
-        return cls(**value | {"classes": tuple(value["classes"]), "shape": tuple(value["shape"])})

@@ -20,7 +20,7 @@ from tailmask._util.messages import listing, require
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["Features", "give_away_notes", "sampled"]
+__all__ = ["FeatureSample", "give_away_notes", "sampled"]
 
 F1, F1_OF_EMPTY = 0.98, 0.9
 
@@ -41,7 +41,7 @@ MOST_NOTES = 5
 
 
 @dataclass(frozen=True)
-class Features:
+class FeatureSample:
     """Features of some rows: numbers (N, F), NaN for missing values, or CSR.
 
     The features in `categories` are codes without an order.
@@ -64,12 +64,14 @@ def sampled(index: NDArray[np.int64], num_features: int) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(0).choice(index, number, replace=False))
 
 
-def give_away_notes(features: Features, targets: Tensor | csr_array, classes: Sequence[str]) -> Iterator[str]:
+def give_away_notes(
+    features: FeatureSample, targets: Tensor | csr_array, classes: Sequence[str]
+) -> Iterator[str]:
     """A sentence for each feature that predicts a label by itself, or one sentence if there are many.
 
     >>> import torch
     >>> label = np.arange(60) % 3 == 0
-    >>> features = Features(("flag", "other"), np.stack([label * 5.0, np.arange(60.0)], axis=1))
+    >>> features = FeatureSample(("flag", "other"), np.stack([label * 5.0, np.arange(60.0)], axis=1))
     >>> targets = torch.from_numpy(label[:, None].astype(np.int8))
     >>> [note.partition(":")[0] for note in give_away_notes(features, targets, ["churn"])]
     ["'flag' by itself predicts churn almost perfectly"]
@@ -87,7 +89,7 @@ def give_away_notes(features: Features, targets: Tensor | csr_array, classes: Se
         yield f"{features.names[feature]!r} by itself predicts {labels} almost perfectly: {advice}"
 
 
-def give_aways(features: Features, targets: Tensor | csr_array) -> dict[int, list[int]]:
+def give_aways(features: FeatureSample, targets: Tensor | csr_array) -> dict[int, list[int]]:
     """The features (by number) that predict a label by themselves, each with the classes that it predicts."""
     if not isinstance(targets, Tensor) or targets.shape[1] > MAX_LABELS:
         return {}
@@ -127,7 +129,7 @@ def _of_sparse(
 
 
 def _of_numbers(
-    features: Features, rare: NDArray[np.bool_], known: NDArray[np.bool_]
+    features: FeatureSample, rare: NDArray[np.bool_], known: NDArray[np.bool_]
 ) -> Iterator[tuple[int, int]]:
     values: Any = features.values
     if values.shape[1] > MAX_FEATURES:

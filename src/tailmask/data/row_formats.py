@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmask._util.messages import UserError, listing, nearest, require
+from tailmask._util.serialization import to_mapping
 from tailmask.data.readers.npz import AS_IN_TRAINING, Npz
 from tailmask.data.readers.table.column_types import with_types
 from tailmask.data.readers.table.frames import frame_pieces
@@ -80,17 +81,7 @@ class TableFormat:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON for `format_from_json`."""
-        return {
-            "kind": "table",
-            "names": list(self.names),
-            "kinds": list(self.kinds),
-            "text": list(self.text),
-            "text_analyzer": self.text_analyzer,
-            "text_terms": self.text_terms,
-            "text_buckets": self.text_buckets,
-            "keep": list(self.keep),
-            "header": self.header,
-        }
+        return {"kind": "table", **to_mapping(self)}
 
     def pieces(self, path: Path, batch_size: int) -> Iterator[Rows]:
         """The unlabelled rows of a table with the columns of the training file, `batch_size` at a time."""
@@ -139,8 +130,7 @@ class ArrayFormat:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON for `format_from_json`."""
-        names = None if self.names is None else list(self.names)
-        return {"kind": "arrays", "key": self.key, "num_features": self.num_features, "names": names}
+        return {"kind": "arrays", **to_mapping(self)}
 
     def pieces(self, path: Path, batch_size: int) -> Iterator[Rows]:
         """The unlabelled rows of an .npz or ARFF file, `batch_size` at a time."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tailmask.data.pretrained.backbone_format import BackboneFormat
     from tailmask.data.row_formats import ArrayFormat, TableFormat
 
-__all__ = ["Features", "RawData", "Rows", "check_targets", "is_sparse"]
+__all__ = ["Features", "RawData", "Rows", "as_targets", "is_sparse"]
 
 Features: TypeAlias = Any  # a polars frame, a dense array, or one of scipy's sparse arrays
 
@@ -44,7 +44,7 @@ class Rows:
                 f"features must have the shape (rows, features), got {tuple(self.features.shape)}"
             )
         if self.targets is not None:
-            object.__setattr__(self, "targets", check_targets(self.targets, len(self)))
+            object.__setattr__(self, "targets", as_targets(self.targets, len(self)))
         for name in ("groups", "times", "texts"):
             value = getattr(self, name)
             if value is not None and np.shape(value) != (len(self),):
@@ -126,10 +126,10 @@ def is_sparse(matrix: Any) -> bool:
     return hasattr(matrix, "tocsr")
 
 
-def check_targets(targets: npt.NDArray[Any], rows: int) -> npt.NDArray[np.int8]:
+def as_targets(targets: npt.NDArray[Any], rows: int) -> npt.NDArray[np.int8]:
     """The targets (N, C) in int8, each 1, 0 or −1 = unknown.
 
-    >>> check_targets(np.array([[1, 0], [-1, 1]]), 2).dtype
+    >>> as_targets(np.array([[1, 0], [-1, 1]]), 2).dtype
     dtype('int8')
     """
     targets = np.asarray(targets)

@@ -73,7 +73,7 @@ def what_mattered(scores: Sequence[ArmScores], methods: Mapping[str, Method]) ->
     plain = single[baseline_of(methods)]
     f1_at_half = plain.f1_at_half
     decision = "most probable" if f1_at_half is None else "tuned"
-    best = max(single.values(), key=_total)
+    best = max(single.values(), key=lambda arm: arm.merit)
 
     def step(name: str, arm: ArmScores, partner: ArmScores) -> Step:
         own, other = arm.out_of_fold, partner.out_of_fold
@@ -96,7 +96,7 @@ def what_mattered(scores: Sequence[ArmScores], methods: Mapping[str, Method]) ->
         steps.append(step("learner", best, plain))
     pairs = _masked_pairs(methods)
     if pairs:
-        masked, partner = max(pairs, key=lambda pair: _total(single[pair[0]]))
+        masked, partner = max(pairs, key=lambda pair: single[pair[0]].merit)
         steps.append(step("masking", single[masked], single[partner]))
     steps += [step("ensemble", arm, best) for name, arm in rows.items() if name not in methods]
     return tuple(steps)
@@ -111,7 +111,3 @@ def _masked_pairs(methods: Mapping[str, Method]) -> list[tuple[str, str]]:
         for other, candidate in methods.items()
         if candidate == replace(method, masking=None)
     ]
-
-
-def _total(arm: ArmScores) -> float:
-    return arm.out_of_fold.f1 + arm.out_of_fold.map

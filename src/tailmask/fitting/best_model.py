@@ -25,7 +25,7 @@ from tailmask.data.readers.program_data import is_frame, joined_frame, keep_arra
 from tailmask.data.readers.table.program_frames import as_polars
 from tailmask.fitting.ablation import Step, what_mattered
 from tailmask.fitting.importance import Importance, feature_importance
-from tailmask.fitting.leaderboard import ArmScores, best_arm, score_arm
+from tailmask.fitting.leaderboard import ArmScores, ranked, score_arm
 from tailmask.inference import Predictor, RowPredictor, load_predictor
 from tailmask.inference.row_predictor import FIT_RECORD
 from tailmask.learners.cross_fitted_run import make_run, run_folds
@@ -216,17 +216,16 @@ def fit(
         if dataset.raw is not None:
             combined = make_ensemble(folder / "ensemble", runs, arms[0].config, dataset)
             runs = [*runs, combined]
-        scores = {run.config["name"]: score_arm(run) for run in runs}
-        best = best_arm(scores.values()).method
-        order = sorted(scores.values(), key=lambda arm: arm.method != best)
-        order[1:] = sorted(order[1:], key=lambda arm: -arm.out_of_fold.f1 - arm.out_of_fold.map)
-        chosen = next(run for run in runs if run.config["name"] == best)
-        if dataset.raw is not None and best != ENSEMBLE:  # an ensemble of one arm is that arm, calibrated
+        leaderboard = ranked(score_arm(run) for run in runs)
+        best = leaderboard[0]
+        chosen = next(run for run in runs if run.config["name"] == best.method)
+        if dataset.raw is not None and best.method != ENSEMBLE:  # an ensemble of one arm calibrates that arm
             chosen = make_ensemble(folder / "calibrated", [chosen], arms[0].config, dataset)
+            leaderboard[0] = dataclasses.replace(best, test=score_arm(chosen).test)
         _keep(folder, chosen)
-        order[0] = dataclasses.replace(order[0], test=score_arm(chosen).test)  # it may have been calibrated
-        trained = {arm.config.name: arm.config.method for arm in arms if arm.config.name in scores}
-        mattered = what_mattered(order, trained)
+        made = {arm.method for arm in leaderboard}
+        trained = {arm.config.name: arm.config.method for arm in arms if arm.config.name in made}
+        mattered = what_mattered(leaderboard, trained)
         found = _importance(chosen, dataset, arms[0].config) if importance else Importance(note=_NOT_ASKED)
         write_json(folder / _IMPORTANCE, to_mapping(found))
         record = {
@@ -235,7 +234,7 @@ def fit(
             "skipped": skipped,
             "mattered": to_mapping(mattered),
         }
-        write_json(folder / _RECORD, record | {"leaderboard": [arm.to_json() for arm in order]})
+        write_json(folder / _RECORD, record | {"leaderboard": [arm.to_json() for arm in leaderboard]})
         result = dataclasses.replace(load_model(folder), temporary=temporary)
         _write_page(result, runs, rule)
     return result

@@ -59,8 +59,8 @@ class Importance:
     repeats: int = 0
     note: str = ""  # which rows or features were left out, or why there is no importance
 
-    def top(self, label: str, number: int = 3, *, least: float = 0.01) -> list[tuple[str, float]]:
-        """The features with the largest drops of one label, if the drop is at least `least`.
+    def top(self, label: str) -> list[tuple[str, float]]:
+        """The three features with the largest drops of one label, if the drop is at least one point.
 
         >>> drops = FeatureImportance("age", 0.1, (0.2, 0.0)), FeatureImportance("size", 0.0, (0.001, 0.0))
         >>> Importance(drops, labels=("a", "b")).top("a")
@@ -68,7 +68,7 @@ class Importance:
         """
         place = self.labels.index(label)
         drops = [(each.feature, each.drops[place] or 0.0) for each in self.features]
-        return sorted((each for each in drops if each[1] >= least), key=lambda each: -each[1])[:number]
+        return sorted((each for each in drops if each[1] >= 0.01), key=lambda each: -each[1])[:3]
 
     def leaks(self) -> list[str]:
         """A sentence about each feature that may be a leak."""

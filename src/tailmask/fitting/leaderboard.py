@@ -13,11 +13,11 @@ import torch
 from tailmask.learners.cross_fitted_run import scoring_folds
 from tailmask.learners.folds import Folds
 from tailmask.learners.out_of_fold_decisions import Decisions, decide
-from tailmask.metrics import class_groups, evaluate
+from tailmask.metrics import class_groups
 from tailmask.metrics.classwise import confusion
 from tailmask.runs.reader import Run
 
-__all__ = ["ArmScores", "ModelScores", "best_arm", "ranking_f1", "score_arm"]
+__all__ = ["ArmScores", "ModelScores", "ranked", "ranking_f1", "score_arm"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class ArmScores:
     seconds: float
     f1_at_half: float | None = None  # out-of-fold F1 with the threshold 0.5; None for one label per sample
 
+    @property
+    def merit(self) -> float:
+        """The sum of out-of-fold F1 and mAP, to choose by: users care about F1, and mAP is less noisy."""
+        return self.out_of_fold.f1 + self.out_of_fold.map
+
     def to_json(self) -> dict[str, Any]:
         """A flat object: the out-of-fold scores, and the test scores under `test`."""
         return {
@@ -62,24 +67,15 @@ class ArmScores:
 def score_arm(run: Run) -> ArmScores:
     """The scores of a finished run. Classes that are too rare do not count in the out-of-fold F1."""
     arrays = run.predictions()
-    positives = torch.tensor(run.config["train_counts"][1])
-    logits, targets = torch.from_numpy(arrays["validation_logits"]), arrays["validation_targets"]
     single = run.config["single_label"]
-    report = evaluate(
-        logits, torch.from_numpy(targets), train_positives=positives, thresholds=0.5, single_label=single
-    )
-    out_of_fold, f1_at_half = _scores(report.summary), None
+    out_of_fold, f1_at_half = _scores(run.metrics["validation"]["summary"]), None
     if not single:
+        logits, targets = torch.from_numpy(arrays["validation_logits"]), arrays["validation_targets"]
         decisions = decide(logits, targets, _folds(arrays, seed=run.config["seed"]))
-        tail = class_groups(positives).get("tail")
+        tail = class_groups(run.config["train_counts"][1]).get("tail")
         rarest = [] if tail is None else [c for c in tail.tolist() if c not in decisions.rare]
-        out_of_fold = ModelScores(
-            ranking_f1(decisions),
-            float(decisions.f1[rarest].mean()) if rarest else None,
-            out_of_fold.map,
-            out_of_fold.brier,
-            out_of_fold.ece,
-        )
+        f1_tail = float(decisions.f1[rarest].mean()) if rarest else None
+        out_of_fold = replace(out_of_fold, f1=ranking_f1(decisions), f1_tail=f1_tail)
         at_half = confusion(logits.sigmoid() >= 0.5, torch.from_numpy(targets)).f1
         f1_at_half = ranking_f1(replace(decisions, f1=at_half))
     test = run.metrics["test" if single else "test_tuned"]["summary"]
@@ -100,15 +96,11 @@ def _folds(arrays: Mapping[str, npt.NDArray[Any]], *, seed: int) -> Folds:
     return Folds(number, int(number.max()) + 1)
 
 
-def best_arm(scores: Iterable[ArmScores]) -> ArmScores:
-    """The arm with the highest mean of out-of-fold F1 and mAP; of equal arms the first.
-
-    Users care about F1, and mAP is less noisy. So the mean is a better choice than one of the two.
-    """
-    return max(scores, key=lambda arm: arm.out_of_fold.f1 + arm.out_of_fold.map)
+def ranked(scores: Iterable[ArmScores]) -> list[ArmScores]:
+    """The arms by `ArmScores.merit`, the best first; equal arms keep their order."""
+    return sorted(scores, key=lambda arm: -arm.merit)
 
 
 def _scores(summary: dict[str, Any]) -> ModelScores:
-    values = {name: summary.get(name) for name in ("f1", "ap", "brier", "ece")}
-    f1, ap, brier, ece = (0.0 if value is None else float(value) for value in values.values())
+    f1, ap, brier, ece = (float(summary.get(name) or 0.0) for name in ("f1", "ap", "brier", "ece"))
     return ModelScores(f1, summary.get("f1_tail"), ap, brier, ece)

@@ -18,7 +18,7 @@ def ablation_table(steps: Sequence[Step]) -> SmallTable:
     """The steps with their out-of-fold scores in %, and their gains in points."""
     rows = [
         (
-            *(step.name, step.method, _decision(step)),
+            *(step.name, step.method, "one per class" if step.decision == "tuned" else step.decision),
             *_scored(step.f1, step.f1_gain),
             *_scored(step.map, step.map_gain),
             step.against or "",
@@ -71,10 +71,6 @@ def _label_row(importance: Importance, place: int) -> tuple[str, str, str]:
         for name, drop in importance.top(label)
     ]
     return label, "–" if precision is None else f"{100 * precision:.1f}", ", ".join(texts) or "none"
-
-
-def _decision(step: Step) -> str:
-    return {"tuned": "one per class"}.get(step.decision, step.decision)
 
 
 def _scored(value: float, gain: float | None) -> tuple[str, str]:

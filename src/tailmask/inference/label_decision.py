@@ -51,7 +51,7 @@ def choose_decision(
     run: Path,
     *,
     thresholds: Literal["tuned"] | float | None = None,
-    decide: DecisionRule | None = None,
+    decide: DecisionRule | str | None = None,
     prior_shift: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> LabelDecision:
@@ -63,10 +63,11 @@ def choose_decision(
     if thresholds is not None and decide is not None:
         raise UserError("--thresholds and --decide exclude each other: leave one of them out")
     if decide is not None:
-        if decide.top is not None:
-            return LabelDecision(None, str(decide), decide.top)
-        fitted, notes = _refit(decide, run, model)
-        return LabelDecision(_moved(fitted.to(dtype), prior_shift), str(decide), notes=notes)
+        rule = DecisionRule.parse(decide)
+        if rule.top is not None:
+            return LabelDecision(None, str(rule), rule.top)
+        fitted, notes = _refit(rule, run, model)
+        return LabelDecision(_moved(fitted.to(dtype), prior_shift), str(rule), notes=notes)
     number = thresholds if isinstance(thresholds, float | int) else None
     if not (thresholds in (None, "tuned") if number is None else 0 < number < 1):
         raise UserError(f"thresholds must be a number between 0 and 1 or 'tuned', got {thresholds!r}")
@@ -86,7 +87,7 @@ def choose_decision(
 
 def decision_of_study(
     decision: str | None, model: ModelDescription | ModelFacts
-) -> tuple[Literal["tuned"] | float | None, DecisionRule | None, bool]:
+) -> tuple[Literal["tuned"] | float | None, str | None, bool]:
     """The thresholds, the rule, and True for a prior shift, from a study's decision (None: no study)."""
     if decision is None or (decision == "default" and model.single_label):
         return None, None, False
@@ -95,7 +96,7 @@ def decision_of_study(
     if decision in ("default", "prior shift"):
         number = None if model.single_label else model.threshold
         return number, None, decision == "prior shift"
-    return None, DecisionRule.parse(decision), False
+    return None, decision, False
 
 
 def _refit(

@@ -13,7 +13,7 @@ from tailmask._util.messages import UserError, require
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["SUFFIXES", "Piece", "check_classes", "column_names", "write_pieces"]
+__all__ = ["SUFFIXES", "Piece", "check_class_names", "column_names", "write_pieces"]
 
 SUFFIXES = (".csv", ".parquet", ".jsonl")
 
@@ -53,10 +53,10 @@ def column_names(identifier: str, classes: Sequence[str], suffix: str) -> tuple[
     return _free(identifier, taken | {labels}), labels
 
 
-def check_classes(classes: Sequence[str], suffix: str) -> None:
+def check_class_names(classes: Sequence[str], suffix: str) -> None:
     """Raise a `UserError` if a class's name has a comma and the file is a .csv.
 
-    >>> check_classes(["cats, dogs"], ".csv")
+    >>> check_class_names(["cats, dogs"], ".csv")
     Traceback (most recent call last):
     tailmask._util.messages.UserError: the class ...
     """

@@ -13,7 +13,7 @@ from tailmask._util.files import atomic_path
 from tailmask._util.messages import UserError, require
 from tailmask.data import NAMED
 from tailmask.inference.output_file import check_path
-from tailmask.inference.prediction_files import SUFFIXES, Piece, check_classes, column_names, write_pieces
+from tailmask.inference.prediction_files import SUFFIXES, Piece, check_class_names, column_names, write_pieces
 from tailmask.inference.predictor import Predictor
 from tailmask.inference.row_names import identifiers
 from tailmask.inference.row_predictor import RowPredictor
@@ -56,7 +56,7 @@ def write_predictions(
     check_path(out, SUFFIXES, force=force)
     _check_source(source, out)
     suffix, number = out.suffix.lower(), 0
-    check_classes(predictor.classes, suffix)
+    check_class_names(predictor.classes, suffix)
 
     pieces = _pieces(predictor, source, suffix, id_column, None if images is None else Path(images))
 

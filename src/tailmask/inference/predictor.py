@@ -90,19 +90,18 @@ class Predictor:
             device: The device to compute on.
         """
         require("safetensors", extra="cli")
-        from tailmask.runs.model_file import load_model
+        from tailmask.runs.model_file import read_model
 
-        rule = None if decide is None else DecisionRule.parse(decide)
         chosen = choose_run(Path(run), study_run)
         run = chosen.path
         backbone = encoder
         if model is not None and is_backbone(model):
             model, backbone = None, model
-        network, description = load_model(_model_file(run), model=model)
-        if thresholds is None and rule is None and not prior_shift:
-            thresholds, rule, prior_shift = decision_of_study(chosen.decision, description)
+        network, description = read_model(_model_file(run), model=model)
+        if thresholds is None and decide is None and not prior_shift:
+            thresholds, decide, prior_shift = decision_of_study(chosen.decision, description)
         shift = _prior_shift(description, run) if prior_shift else None
-        decision = choose_decision(description, run, thresholds=thresholds, decide=rule, prior_shift=shift)
+        decision = choose_decision(description, run, thresholds=thresholds, decide=decide, prior_shift=shift)
         classifier = _classifier(network, description, shift, device)
         return cls(classifier, description, decision, torch.device(device), backbone)
 
@@ -219,7 +218,7 @@ def _classifier(
         network, activation=description.activation, logit_scale=description.logit_scale, prior_shift=shift
     ).eval()
     if len(description.shape) == 3:  # images: this makes convolutions on the CPU faster
-        classifier = classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        classifier = classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # as above
     try:
         return classifier.to(device)
     except (RuntimeError, AssertionError) as error:  # torch without CUDA fails an assertion

@@ -67,11 +67,10 @@ class RowPredictor:
             )
         places = (folder, folder.parent)
         run = next((each for each in places if (each / "predictions.npz").is_file()), folder)
-        rule = None if decide is None else DecisionRule.parse(decide)
-        if thresholds is None and rule is None:
-            thresholds, rule, _ = decision_of_study(study_decision, model.facts)
-        decision = choose_decision(model.facts, run, thresholds=thresholds, decide=rule, dtype=torch.float64)
-        return cls(model, decision)
+        if thresholds is None and decide is None:
+            thresholds, decide, _ = decision_of_study(study_decision, model.facts)
+        facts, dtype = model.facts, torch.float64
+        return cls(model, choose_decision(facts, run, thresholds=thresholds, decide=decide, dtype=dtype))
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -98,7 +97,7 @@ class RowPredictor:
         if isinstance(row_format, BackboneFormat):
             folder = None if images is None else Path(images)
             return row_format.pieces(Path(path), self.batch_size, images=folder)
-        return self.model.row_format.pieces(Path(path), self.batch_size)
+        return row_format.pieces(Path(path), self.batch_size)
 
     def outputs(self, rows: Rows) -> tuple[Tensor, Tensor]:
         """Probabilities and logits (B, C) of raw rows."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import shutil
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,16 @@ from tailmask.data import load
 from tailmask.data.dataset import Dataset
 from tailmask.data.rows import RawData
 from tailmask.data.splits import fold_numbers
-from tailmask.learners.cross_fitting import crossfit
+from tailmask.learners.cross_fitting import CrossFitted, crossfit
 from tailmask.learners.folds import Folds, make_folds
 from tailmask.learners.network_learner import NetworkLearner
 from tailmask.learners.out_of_fold_decisions import decide
-from tailmask.learners.protocol import NEVER, Deadline, Fitted, Learner
+from tailmask.learners.protocol import NEVER, Deadline, Learner
 from tailmask.learners.time_limit import TimeLimit, check_time
 from tailmask.learners.trained_model import ModelFacts, TrainedModel
 from tailmask.masking.ratio_track import Masking
 from tailmask.methods import Method
-from tailmask.metrics import class_confusion, evaluate
+from tailmask.metrics import class_confusion
 from tailmask.runs.array_file import write_arrays
 from tailmask.runs.config import RunConfig
 from tailmask.runs.decision_file import fit_decisions, write_decisions
@@ -38,17 +38,16 @@ from tailmask.runs.folder import begin_session, check_folder, end_session
 from tailmask.runs.lock import locked
 from tailmask.runs.reader import Run
 from tailmask.training.context_managers import disk_errors, memory_errors, quiet, terminations
-from tailmask.training.engine import Execution, describe, train
+from tailmask.training.engine import Execution, run_description, train
 from tailmask.training.loggers import open_logger
 from tailmask.training.progress import Progress
 from tailmask.training.run_parts import build_parts
-from tailmask.training.run_results import MOST_CONFUSED_CLASSES
+from tailmask.training.run_results import MOST_CONFUSED_CLASSES, split_report
 
 __all__ = [
-    "CrossFittedOutputs",
     "learner_of",
     "make_run",
-    "raw_data",
+    "raw_data_of",
     "run_folds",
     "scoring_folds",
     "write_cross_fitted",
@@ -73,8 +72,9 @@ def make_run(
     model per fold, outputs for every row from a model that did not train on it, and thresholds from these
     outputs. A run that would not end before the deadline raises `OutOfTimeError`; a later call resumes it.
     """
+    progress = progress or Progress()
     if config.is_plain:
-        if deadline.moment is not None:
+        if deadline != NEVER:
             if not Run(folder).is_complete:
                 check_time(0.0, deadline)
             progress = TimeLimit(progress, deadline)
@@ -85,8 +85,8 @@ def make_run(
     if execution.threads is not None:
         torch.set_num_threads(execution.threads)
     dataset = dataset or load(config.data, config.options)
-    raw = raw_data(dataset, config)
-    record = describe(config, dataset, world_size=1)
+    raw = raw_data_of(dataset, config)
+    record = run_description(config, dataset, world_size=1)
     if config.method.learner is None:
         build_parts(config, dataset)  # raises an error if the run cannot work, before anything is written
     if check_folder(folder, record["determines"]).is_complete:
@@ -101,7 +101,7 @@ def make_run(
     return Run(folder)
 
 
-def raw_data(dataset: Dataset, config: RunConfig) -> RawData:
+def raw_data_of(dataset: Dataset, config: RunConfig) -> RawData:
     """The raw rows of a data set; a UserError if it has none, or if they cannot be cross-fitted."""
     if dataset.raw is None:
         what = str(config.method.learner) if config.method.learner else f"--folds {config.folds}"
@@ -147,16 +147,6 @@ def scoring_folds(folds: Folds, targets: npt.NDArray[np.int8], *, seed: int) -> 
     return Folds(number, parts, groups=folds.groups)
 
 
-@dataclass(frozen=True, eq=False)
-class CrossFittedOutputs:
-    """The result of a cross-fitted run: a model, and outputs for rows that it did not train on."""
-
-    fitted: Fitted
-    out_of_fold: Tensor  # (N, C): logits of the development rows, NaN for rows that are only trained on
-    test: Tensor  # (M, C): logits of the test rows
-    folds: Folds
-
-
 def _make(
     config: RunConfig,
     folder: Path,
@@ -164,21 +154,20 @@ def _make(
     raw: RawData,
     *,
     record: dict[str, Any],
-    progress: Progress | None,
+    progress: Progress,
     deadline: Deadline,
 ) -> None:
     folds = run_folds(raw, config)
     work = folder / "folds"
 
     def tell(share: float, text: str) -> None:
-        if progress is not None and share < 1:
+        if share < 1:
             epoch = int(share * folds.count)
             progress.step(epoch=epoch + 1, share=share * folds.count - epoch, loss=None, num_samples=0)
 
-    if progress is not None:
-        for note in record["notes"]:
-            progress.note(note)
-        progress.begin(done=0, total=folds.count)
+    for note in record["notes"]:
+        progress.note(note)
+    progress.begin(done=0, total=folds.count)
     try:
         result = crossfit(
             learner_of(config, dataset.classes, single_label=dataset.single_label),
@@ -189,13 +178,10 @@ def _make(
             deadline=deadline,
             progress=tell,
         )
-        outputs = CrossFittedOutputs(
-            result.fitted, result.logits, result.fitted.logits(raw.test), result.folds
-        )
-        write_cross_fitted(folder, outputs, config, dataset)
+        test = result.fitted.logits(raw.test)
+        write_cross_fitted(folder, result, config, dataset, test=test)
     finally:
-        if progress is not None:
-            progress.end()
+        progress.end()
     shutil.rmtree(work)
 
 
@@ -231,17 +217,22 @@ def _shares(predicted: Tensor) -> list[float]:
 
 
 def write_cross_fitted(
-    folder: Path, outputs: CrossFittedOutputs, config: RunConfig, dataset: Dataset
+    folder: Path, result: CrossFitted, config: RunConfig, dataset: Dataset, *, test: Tensor
 ) -> None:
-    """Write the outputs, the model and, last, the metrics of a cross-fitted run."""
-    raw = raw_data(dataset, config)
-    targets, covered, groups = raw.development.labelled, outputs.folds.covered, outputs.folds.groups
-    scoring = scoring_folds(outputs.folds, targets, seed=config.seed)
+    """Write the outputs, the model and, last, the metrics of a cross-fitted run.
+
+    `test` has the logits (M, C) of the test rows.
+    """
+    raw, folds = raw_data_of(dataset, config), result.folds
+    known, covered = torch.from_numpy(raw.test.labelled), folds.covered
+    scoring = scoring_folds(folds, raw.development.labelled, seed=config.seed)
+    logits = result.logits[torch.from_numpy(covered)]  # out of fold
+    targets = torch.from_numpy(raw.development.labelled[covered])
     arrays: dict[str, npt.NDArray[Any]] = {
-        "test_logits": outputs.test.numpy(),
+        "test_logits": test.numpy(),
         "test_targets": raw.test.labelled,
-        "validation_logits": outputs.out_of_fold[torch.from_numpy(covered)].numpy(),
-        "validation_targets": targets[covered],
+        "validation_logits": logits.numpy(),
+        "validation_targets": targets.numpy(),
         "validation_folds": scoring.number[covered],
     }
     if dataset.test.members is not None:
@@ -249,58 +240,42 @@ def write_cross_fitted(
     numbers = _row_numbers(dataset, config, covered)
     arrays |= {f"{name}_rows": rows for name, rows in numbers.items()}
     write_arrays(folder / "predictions.npz", arrays)
-    softmax = config.method.loss.word.single_label
-    decisions = None if dataset.single_label else decide(outputs.out_of_fold, targets, scoring)
+    decisions = None
+    if not dataset.single_label:
+        decisions = decide(result.logits, raw.development.labelled, scoring)
     recipe = config.recipe.evaluation
     facts = ModelFacts(
         method=config.name,
         classes=dataset.classes,
         single_label=dataset.single_label,
-        activation="softmax" if softmax else "sigmoid",
+        activation=config.method.activation,
         threshold=recipe.threshold,
         thresholds=None if decisions is None else tuple(decisions.thresholds.tolist()),
     )
     shutil.rmtree(folder / "model", ignore_errors=True)  # left by a killed process
     assert raw.development.format is not None
-    TrainedModel(outputs.fitted, raw.development.format, facts).save(folder / "model")
+    TrainedModel(result.fitted, raw.development.format, facts).save(folder / "model")
 
-    def report(logits: Tensor, known: npt.NDArray[np.int8], thresholds: Tensor | float) -> dict[str, Any]:
-        return evaluate(
-            logits,
-            torch.from_numpy(known),
-            train_positives=dataset.train.counts()[1],
-            thresholds=thresholds,
-            activation=facts.activation,
-            single_label=dataset.single_label,
-            rarest=recipe.rarest,
-            frequent=recipe.frequent,
-        ).to_json()
-
-    known = raw.test.labelled
-    reports = {
-        "test": report(outputs.test, known, recipe.threshold),
-        "validation": report(
-            torch.from_numpy(arrays["validation_logits"]), targets[covered], recipe.threshold
-        ),
-    }
+    report = functools.partial(split_report, dataset, config)
+    reports = {"test": report(test, known), "validation": report(logits, targets)}
     if decisions is not None:
-        reports["test_tuned"] = report(outputs.test, known, decisions.thresholds)
+        reports["test_tuned"] = report(test, known, decisions.thresholds)
         # If the shares differ much, thresholds from single models do not fit the mean of the models.
         reports["test_tuned"]["predicted_share"] = {
             "out_of_fold": _shares(decisions.predicted[covered]),
-            "test": _shares(outputs.test.double().sigmoid() >= decisions.thresholds),
+            "test": _shares(test.double().sigmoid() >= decisions.thresholds),
         }
         expected = fit_decisions(
             DecisionRule(),
-            torch.from_numpy(arrays["validation_logits"]).sigmoid(),
-            torch.from_numpy(targets[covered]),
+            logits.sigmoid(),
+            targets,
             classes=dataset.classes,
-            folds=arrays["validation_folds"],
-            members=None if groups is None else groups[covered, None],
+            folds=scoring.number[covered],
+            members=None if folds.groups is None else folds.groups[covered, None],
             thresholds=decisions.thresholds,
         )
         if expected is not None:
             write_decisions(folder, expected)
     elif len(dataset.classes) <= MOST_CONFUSED_CLASSES:
-        reports["test"]["confusion"] = class_confusion(outputs.test, torch.from_numpy(known)).tolist()
+        reports["test"]["confusion"] = class_confusion(test, known).tolist()
     write_json(folder / "metrics.json", reports)

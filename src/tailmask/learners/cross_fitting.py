@@ -19,7 +19,7 @@ from tailmask._util.messages import UserError
 from tailmask._util.seeds import derive
 from tailmask.data.rows import Rows
 from tailmask.learners.folds import Folds
-from tailmask.learners.protocol import NEVER, Deadline, Fitted, Learner, Progress, silent
+from tailmask.learners.protocol import NEVER, Deadline, FitProgress, Fitted, Learner, silent
 from tailmask.learners.stored_models import (
     Stored,
     arrays_from_bytes,
@@ -38,7 +38,7 @@ _PLAN = "crossfit.json"
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """The result of `crossfit`."""
+    """A model, and logits for rows that it did not train on; see `crossfit`."""
 
     logits: Tensor  # (N, C) float32: out-of-fold; NaN for rows that no fold holds out
     folds: Folds
@@ -93,7 +93,7 @@ def crossfit(
     seed: int,
     workdir: Path,
     deadline: Deadline = NEVER,
-    progress: Progress = silent,
+    progress: FitProgress = silent,
 ) -> CrossFitted:
     """Fit the learner once per fold and predict each fold by the model that did not train on it.
 
@@ -139,7 +139,7 @@ def crossfit(
 
 def _check_time(learner: Learner, rows: Rows, *, folds: int, deadline: Deadline) -> None:
     """Raise `OutOfTimeError` if the remaining folds would take longer than the remaining time."""
-    if deadline.moment is None:
+    if deadline == NEVER:
         return
     expected = getattr(learner, "expected_seconds", None)
     needed = folds * expected(rows) if expected is not None else 0.0
@@ -162,7 +162,7 @@ class _Fit:
         return is_saved(self.model)
 
     def run(
-        self, learner: Learner, held_out: Rows | None, *, seed: int, deadline: Deadline, progress: Progress
+        self, learner: Learner, held_out: Rows | None, *, seed: int, deadline: Deadline, progress: FitProgress
     ) -> None:
         workdir = self.folder / "work"
         fitted = learner.fit(self.train, seed=seed, workdir=workdir, deadline=deadline, progress=progress)
@@ -183,7 +183,7 @@ class _Fit:
         return take(arrays_from_bytes(content), "logits", dtype=np.float32, shape=shape)
 
 
-def _within(progress: Progress, name: str, number: int, *, count: int) -> Progress:
+def _within(progress: FitProgress, name: str, number: int, *, count: int) -> FitProgress:
     """The progress of one fit of several."""
     progress(number / count, name)
     return lambda share, text: progress((number + share) / count, f"{name}: {text}")

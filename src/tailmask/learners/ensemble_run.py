@@ -15,12 +15,12 @@ from tailmask._util.registry import word
 from tailmask.calibration import apply_prior_shift
 from tailmask.data.dataset import Dataset
 from tailmask.learners.cross_fitted_run import (
-    CrossFittedOutputs,
-    raw_data,
+    raw_data_of,
     run_folds,
     scoring_folds,
     write_cross_fitted,
 )
+from tailmask.learners.cross_fitting import CrossFitted
 from tailmask.learners.ensemble import fit_ensemble
 from tailmask.learners.network_learner import FittedNetwork
 from tailmask.learners.protocol import Fitted, Learner
@@ -30,7 +30,7 @@ from tailmask.runs.config import RunConfig
 from tailmask.runs.folder import begin_session
 from tailmask.runs.model_file import read_description
 from tailmask.runs.reader import Run
-from tailmask.training.engine import describe
+from tailmask.training.engine import run_description
 
 __all__ = ["ENSEMBLE", "ensemble_of_methods", "fitted_of", "make_ensemble"]
 
@@ -66,14 +66,14 @@ def make_ensemble(folder: Path, runs: Sequence[Run], config: RunConfig, dataset:
     The ensemble is determined by the runs: an existing one is made again if the runs have changed.
     """
     config = dataclasses.replace(config, name=ENSEMBLE, method=parse(ENSEMBLE))
-    record = describe(config, dataset, world_size=1)
+    record = run_description(config, dataset, world_size=1)
     arms = {run.config["name"]: run.config["digest"] for run in runs}
     there = Run(folder)
     if there.is_complete and there.config.get("arms") == arms:
         return there
     shutil.rmtree(folder, ignore_errors=True)
     begin_session(folder, record | {"arms": arms}, epochs_done=0, threads=torch.get_num_threads())
-    raw = raw_data(dataset, config)
+    raw = raw_data_of(dataset, config)
     targets = raw.development.labelled
     folds = run_folds(raw, config)
     covered = torch.from_numpy(folds.covered)
@@ -86,23 +86,21 @@ def make_ensemble(folder: Path, runs: Sequence[Run], config: RunConfig, dataset:
     scoring = scoring_folds(folds, targets, seed=config.seed)
     fit = fit_ensemble(out_of_fold, targets, scoring, seed=config.seed)
     test = fit.combination.apply([each for _, each in outputs])
-    combined = fit.ensemble(lambda arm: fitted_of(runs[arm]))
-    write_cross_fitted(folder, CrossFittedOutputs(combined, fit.logits, test, folds), config, dataset)
+    combined = CrossFitted(fit.logits, folds, fit.ensemble(lambda arm: fitted_of(runs[arm])))
+    write_cross_fitted(folder, combined, config, dataset, test=test)
     return Run(folder)
 
 
 def _outputs(run: Run) -> tuple[Tensor, Tensor]:
     """Logits of the validation and test rows under the data's own prevalence, as `fitted_of` gives them."""
     arrays = run.predictions()
-    logits = torch.from_numpy(arrays["validation_logits"]), torch.from_numpy(arrays["test_logits"])
-    if is_model(run.folder / "model"):
-        return logits
-    shift = read_description(run.folder / "model.safetensors").prior_shift
+    validation, test = (torch.from_numpy(arrays[f"{name}_logits"]) for name in ("validation", "test"))
+    shift = None
+    if not is_model(run.folder / "model"):
+        shift = read_description(run.folder / "model.safetensors").prior_shift
     if shift is None:
-        return logits
-    return apply_prior_shift(logits[0], torch.tensor(shift)), apply_prior_shift(
-        logits[1], torch.tensor(shift)
-    )
+        return validation, test
+    return apply_prior_shift(validation, torch.tensor(shift)), apply_prior_shift(test, torch.tensor(shift))
 
 
 def fitted_of(run: Run) -> Fitted:

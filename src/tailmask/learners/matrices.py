@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tailmask._util.messages import require
-from tailmask.data.rows import check_targets, is_sparse
+from tailmask.data.rows import as_targets, is_sparse
 
 __all__ = [
     "Array",
     "Matrix",
+    "as_targets",
     "check_matrix",
-    "check_targets",
     "dense_chunks",
     "is_sparse",
     "prior_logits",

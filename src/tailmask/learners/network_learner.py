@@ -24,12 +24,13 @@ from tailmask.data.rows import Rows, is_sparse
 from tailmask.data.splits import stratified
 from tailmask.learners.matrices import Matrix
 from tailmask.learners.matrix.row_encoders import RowEncoder, check_width, encoder_from_json, fit_encoder
-from tailmask.learners.protocol import NEVER, Deadline, Progress
+from tailmask.learners.protocol import NEVER, Deadline, FitProgress, silent
 from tailmask.learners.stored_models import Stored, save_fitted
 from tailmask.methods.objective_building import uses_validation
 from tailmask.runs.config import RunConfig
-from tailmask.runs.model_file import ModelDescription, build_network, load_model
+from tailmask.runs.model_file import ModelDescription, build_network, read_model
 from tailmask.training.engine import train
+from tailmask.training.progress import Progress
 from tailmask.training.run_parts import build_parts
 from tailmask.training.tables.table_loop import batch_loss
 
@@ -53,7 +54,7 @@ class FittedNetwork:
     @classmethod
     def from_run(cls, folder: Path) -> FittedNetwork:
         """The network of a finished run on a table."""
-        network, description = load_model(folder / "model.safetensors")
+        network, description = read_model(folder / "model.safetensors")
         return cls(encoder_from_json(description.encoder), network, description)
 
     @torch.inference_mode()
@@ -106,7 +107,7 @@ class NetworkLearner:
         seed: int,
         workdir: Path,
         deadline: Deadline = NEVER,
-        progress: Progress | None = None,
+        progress: FitProgress = silent,
     ) -> FittedNetwork:
         """Train in `workdir`, or resume an interrupted training there."""
         config = dataclasses.replace(self.config, seed=seed, folds=1)
@@ -115,7 +116,7 @@ class NetworkLearner:
             config,
             workdir,
             dataset=self._dataset(rows, seed=seed),
-            progress=None if progress is None else _EpochProgress(progress, epochs),
+            progress=_EpochProgress(progress, epochs),
         )
         return FittedNetwork.from_run(run.folder)
 
@@ -160,14 +161,11 @@ class NetworkLearner:
         )
 
 
-class _EpochProgress:
-    """Listener that turns the epochs of a run into the finished share of a fit."""
+class _EpochProgress(Progress):
+    """Turns the epochs of a run into the finished share of a fit; notes have been shown before."""
 
-    def __init__(self, progress: Progress, epochs: int) -> None:
+    def __init__(self, progress: FitProgress, epochs: int) -> None:
         self.progress, self.epochs = progress, epochs
-
-    def note(self, text: str) -> None:
-        """Ignore notes about the data: the study has already shown them."""
 
     def begin(self, *, done: int, total: int) -> None:
         self.progress(done / total, f"epoch {done} of {total}")
@@ -177,9 +175,6 @@ class _EpochProgress:
 
     def record(self, record: Mapping[str, Any]) -> None:
         self.progress(record["epoch"] / self.epochs, f"epoch {record['epoch']} of {self.epochs}")
-
-    def end(self) -> None:
-        """Do nothing: no display is open."""
 
 
 def _inner_split(rows: Rows, *, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from tailmask.data.rows import Rows
 
-__all__ = ["NEVER", "Deadline", "Fitted", "Learner", "Progress", "silent"]
+__all__ = ["NEVER", "Deadline", "FitProgress", "Fitted", "Learner", "silent"]
 
-Progress: TypeAlias = Callable[[float, str], None]  # the finished share, from 0 to 1, and a few words
+FitProgress: TypeAlias = Callable[[float, str], None]  # the finished share, from 0 to 1, and a few words
 
 
 class Learner(Protocol):
@@ -26,7 +26,7 @@ class Learner(Protocol):
     """
 
     def fit(
-        self, rows: Rows, *, seed: int, workdir: Path, deadline: Deadline, progress: Progress
+        self, rows: Rows, *, seed: int, workdir: Path, deadline: Deadline, progress: FitProgress
     ) -> Fitted: ...
 
 
@@ -67,14 +67,9 @@ class Deadline:
         """True if no time is left."""
         return time.monotonic() >= self.end
 
-    @property
-    def moment(self) -> float | None:
-        """The time of `time.monotonic()`, or None for never."""
-        return None if math.isinf(self.end) else self.end
-
     def part(self, share: float) -> Deadline:
         """The deadline after this share of the time that is left."""
-        return self if math.isinf(self.end) else Deadline.after(self.left * share)
+        return self if self == NEVER else Deadline.after(self.left * share)
 
 
 NEVER = Deadline()

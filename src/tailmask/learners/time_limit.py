@@ -31,43 +31,38 @@ def check_time(needed: float, deadline: Deadline) -> None:
         raise OutOfTimeError(f"it would take about {needed:.0f} s, and {deadline.left:.0f} s are left")
 
 
-class TimeLimit:
+class TimeLimit(Progress):
     """Passes a run's progress on, and raises `OutOfTimeError` if the rest would take too long.
 
     The run keeps its checkpoint, so a later call with more time resumes it.
     """
 
-    def __init__(self, progress: Progress | None, deadline: Deadline) -> None:
+    def __init__(self, progress: Progress, deadline: Deadline) -> None:
         self.progress, self.deadline = progress, deadline
         self._began, self._first, self._total = time.monotonic(), 0.0, 1
 
     def note(self, text: str) -> None:
         """Pass a note on."""
-        if self.progress is not None:
-            self.progress.note(text)
+        self.progress.note(text)
 
     def begin(self, *, done: int, total: int) -> None:
         """Start the clock."""
         self._began, self._first, self._total = time.monotonic(), float(done), total
-        if self.progress is not None:
-            self.progress.begin(done=done, total=total)
+        self.progress.begin(done=done, total=total)
 
     def step(self, *, epoch: int, share: float, loss: float | None, num_samples: int) -> None:
         """Compare the expected end with the deadline."""
-        if self.progress is not None:
-            self.progress.step(epoch=epoch, share=share, loss=loss, num_samples=num_samples)
+        self.progress.step(epoch=epoch, share=share, loss=loss, num_samples=num_samples)
         self._check(epoch - 1 + share)
 
     def record(self, record: Mapping[str, Any]) -> None:
         """Compare the expected end with the deadline, after a whole epoch."""
-        if self.progress is not None:
-            self.progress.record(record)
+        self.progress.record(record)
         self._check(float(record["epoch"]))
 
     def end(self) -> None:
         """Pass the end on."""
-        if self.progress is not None:
-            self.progress.end()
+        self.progress.end()
 
     def _check(self, done: float) -> None:
         spent = time.monotonic() - self._began

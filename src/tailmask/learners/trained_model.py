@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from tailmask._util.files import write_json
@@ -55,15 +54,6 @@ class TrainedModel:
     def classes(self) -> tuple[str, ...]:
         """Names of the classes, in the order of the probabilities."""
         return self.facts.classes
-
-    @property
-    def thresholds(self) -> Tensor | None:
-        """The lowest probabilities (C,) at which labels are predicted; None if each row has one label."""
-        if self.facts.single_label:
-            return None
-        if self.facts.thresholds is None:
-            return torch.full((len(self.classes),), self.facts.threshold, dtype=torch.float64)
-        return torch.tensor(self.facts.thresholds, dtype=torch.float64)
 
     def outputs(self, rows: Rows) -> tuple[Tensor, Tensor]:
         """Probabilities and logits (N, C) of raw rows, in float64 and float32."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tailmask._util.messages import UserError, nearest
 from tailmask._util.registry import KINDS, Word, find_words
@@ -112,6 +112,11 @@ class Method:
                     word, _, option = other.partition(":")
                     if word in names and (not option or option in names[word].options):
                         raise UserError(f"{other} does not go with {own}: {reason}; leave one of them out")
+
+    @property
+    def activation(self) -> Literal["sigmoid", "softmax"]:
+        """The function that turns logits into probabilities."""
+        return "softmax" if self.loss.word.single_label else "sigmoid"
 
     def __iter__(self) -> Iterator[MethodPart]:
         """The parts that the method has, in the order of the grammar."""

@@ -35,12 +35,12 @@ class Confusion:
     true_negatives: Tensor
 
     def __add__(self, other: Confusion) -> Confusion:
-        return Confusion(
-            self.true_positives + other.true_positives,
-            self.false_positives + other.false_positives,
-            self.false_negatives + other.false_negatives,
-            self.true_negatives + other.true_negatives,
-        )
+        return Confusion(*(own + more for own, more in zip(self.cells, other.cells, strict=True)))
+
+    @property
+    def cells(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The four fields in their order."""
+        return self.true_positives, self.false_positives, self.false_negatives, self.true_negatives
 
     @property
     def positives(self) -> Tensor:
@@ -84,12 +84,7 @@ class Confusion:
         return divide(pooled.false_positives + pooled.false_negatives, pooled.known).squeeze(-1)
 
     def _pooled(self) -> Confusion:
-        return Confusion(
-            self.true_positives.sum(dim=-1, keepdim=True),
-            self.false_positives.sum(dim=-1, keepdim=True),
-            self.false_negatives.sum(dim=-1, keepdim=True),
-            self.true_negatives.sum(dim=-1, keepdim=True),
-        )
+        return Confusion(*(cell.sum(dim=-1, keepdim=True) for cell in self.cells))
 
 
 def confusion(predictions: Tensor, targets: Tensor) -> Confusion:

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 __all__ = ["Report"]
@@ -19,11 +18,10 @@ class Report:
     A value that is not defined (the average precision of a class that is never present) is NaN, and null in
     JSON.
 
+    >>> import torch
     >>> report = Report({"f1": 0.5, "ap": torch.nan}, {"f1": torch.tensor([0.25, 0.75])})
     >>> report.to_json()
     {'summary': {'f1': 0.5, 'ap': None}, 'per_class': {'f1': [0.25, 0.75]}}
-    >>> Report.from_json(report.to_json()).summary
-    {'f1': 0.5, 'ap': nan}
     """
 
     summary: dict[str, float]
@@ -39,21 +37,6 @@ class Report:
             },
         }
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Report:
-        """The report that `to_json` wrote."""
-        summary = {name: _nan_if_null(number) for name, number in value["summary"].items()}
-        per_class = {}
-        for name, numbers in value["per_class"].items():
-            whole = all(isinstance(number, int) for number in numbers)
-            dtype = torch.int64 if whole else torch.float64
-            per_class[name] = torch.tensor([_nan_if_null(number) for number in numbers], dtype=dtype)
-        return cls(summary, per_class)
-
 
 def _null_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-def _nan_if_null(value: float | None) -> float:
-    return math.nan if value is None else value

@@ -58,10 +58,7 @@ class StreamingMetrics(Metric):
         """Count a batch: logits (N, C), and targets of 1 or 0, with −1 or NaN for unknown labels."""
         probabilities = as_scores(logits).float().sigmoid()
         predictions = probabilities >= self.thresholds.to(probabilities)
-        batch = confusion(predictions, targets)
-        self.counts += torch.stack(
-            [batch.true_positives, batch.false_positives, batch.false_negatives, batch.true_negatives]
-        )
+        self.counts += torch.stack(confusion(predictions, targets).cells)
         matched = exact_match(predictions, targets)
         self.matches += torch.stack([(matched == 1.0).sum(), (~matched.isnan()).sum()])
 

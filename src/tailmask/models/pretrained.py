@@ -151,7 +151,7 @@ def set_fixed_norm(network: nn.Module) -> None:
     for module in network.modules():
         if isinstance(module, _BatchNorm):
             module.eval()
-            module.train = lambda mode=True, own=module: own  # type: ignore[method-assign, misc]
+            module.train = lambda mode=True, own=module: own  # type: ignore[method-assign, misc]  # on purpose
 
 
 def _freeze_unused(network: PretrainedNetwork, example: Tensor) -> None:

@@ -19,11 +19,10 @@ from tailmask.paper.items import build_item
 from tailmask.paper.items.method_tables import TableItem
 from tailmask.paper.request import Answer, PaperItem, Request
 from tailmask.paper.runs_of_result import RunRecords
-from tailmask.report.charts.svg_file import save_svg
+from tailmask.report.charts.svg_output import save_svg
 from tailmask.report.result_markdown import render_markdown
 from tailmask.studies.planned_runs import PlannedRun, check_count, plan_runs
-from tailmask.studies.required_packages import check_extras
-from tailmask.studies.worker_pool import Failure, Listener, Pool, choose_jobs, num_missing
+from tailmask.studies.worker_pool import Failure, Listener, Pool, check_extras, choose_jobs, num_missing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,7 +83,7 @@ def reproduce(
     built = build_item(item, request)
     planned = _plan(built, seeds=seeds, runs=Path(runs))
     there = _kept(path, built, planned, earlier, runs=Path(runs))
-    failures = _make(item, request, planned, there, jobs, listener) if planned else []
+    failures = _make(item, request, planned, there, jobs, listener or Listener()) if planned else []
     records = RunRecords(
         Path(runs), recorded_runs(path, request)
     )  # read again: other processes may have added rows
@@ -141,10 +140,9 @@ def _make(
     planned: Sequence[PlannedRun],
     there: RunRecords,
     jobs: int | None,
-    listener: Listener | None,
+    listener: Listener,
 ) -> list[Failure]:
-    if listener is not None:
-        listener.prepare()
+    listener.prepare()
     with Pool(choose_jobs(jobs, num_runs=len(planned)), num_runs=num_missing(planned)) as pool:
         with _data_hint(item, request):
             facts = pool.check(planned)

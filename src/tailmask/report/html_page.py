@@ -32,7 +32,6 @@ def write_report(
     path: Path,
     *,
     comparison: Comparison | None = None,
-    title: str | None = None,
     command: str | None = None,
     tables: Sequence[page_tables.SmallTable] = (),
 ) -> None:
@@ -41,7 +40,7 @@ def write_report(
     The page needs no network and no other file. With `comparison` the runs are not compared again. The page
     shows `command` as the next step, and `tables` in their own section.
     """
-    write_text(path, render_report(runs, comparison=comparison, title=title, command=command, tables=tables))
+    write_text(path, render_report(runs, comparison=comparison, command=command, tables=tables))
 
 
 def render_report(

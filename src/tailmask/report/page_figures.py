@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tailmask.comparison.arrangement import Experiment
+from tailmask.comparison.arrangement import Experiment, arrange
 from tailmask.comparison.chosen_classes import difficult_classes, representative_classes
 from tailmask.comparison.comparison_result import Comparison
-from tailmask.comparison.verdict_sentences import decision_words, shown_decision
+from tailmask.comparison.verdict_sentences import decision_words, lead_method, shown_decision
 from tailmask.methods import parse
 from tailmask.report import charts, run_curves
+from tailmask.runs.reader import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Picture", "Plan", "draw_pictures", "plan_figures"]
+__all__ = ["Picture", "Plan", "draw_pictures", "draw_study", "plan_figures"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,23 @@ def draw_pictures(experiment: Experiment, comparison: Comparison, lead: str | No
     for name, title, caption, draw in plan_figures(experiment, comparison, lead):
         svg = charts.to_svg(draw(), label=f"{title}. {caption}", prefix=name)
         drawn.append(Picture(name, title, caption, svg))
+    return drawn
+
+
+def draw_study(runs: Sequence[Run], comparison: Comparison) -> dict[str, Figure]:
+    """The page's figures as matplotlib objects, by name, and the ratios of the other methods that mask."""
+    experiment = arrange(runs, baseline=comparison.baseline)
+    lead = lead_method(comparison)
+    drawn = {plan.name: plan.draw() for plan in plan_figures(experiment, comparison, lead)}
+    for method, by_seed in experiment.runs.items():
+        if method == (lead or comparison.baseline) or parse(method).masking is None:
+            continue
+        if run_curves.have_history(by_seed.values()):
+            drawn[f"ratios of {method}"] = charts.ratio_trajectories(
+                run_curves.ratios(by_seed.values()),
+                classes=comparison.classes,
+                train_positives=comparison.train_positives,
+            )
     return drawn
 
 

@@ -123,7 +123,8 @@ def ranking(comparison: Comparison) -> list[Rank]:
     keys = [(key, comparison.row(key[0], metric, key[1])) for key in comparison.row_keys]
     rows = [(key, row) for key, row in keys if row is not None and not math.isnan(row.mean)]
     rows.sort(key=lambda each: sign * each[1].mean)
-    scale = max((max(row.mean, _or(row.high, row.mean)) for _, row in rows), default=1.0) or 1.0
+    ends = [row.mean if math.isnan(row.high) else max(row.mean, row.high) for _, row in rows]
+    scale = max(ends, default=1.0) or 1.0
     chosen = None if comparison.chosen is None else (comparison.chosen.method, comparison.chosen.decision)
     ranks = []
     for (method, decision), row in rows:
@@ -163,10 +164,6 @@ def confusion_table(runs: Iterable[Run], comparison: Comparison) -> list[Confuse
             zip(comparison.classes, comparison.test_positives, strict=True)
         )
     ]
-
-
-def _or(value: float, other: float) -> float:
-    return other if math.isnan(value) else value
 
 
 def _shown_name(comparison: Comparison, method: str, decision: Decision) -> str:
@@ -261,7 +258,7 @@ def _gain(gain: ClassGain, scale: float) -> Gain:
         points(gain.baseline, sign=False),
         points(gain.value, sign=False),
         Cell("", points(gain.difference), ends, effect),
-        _bar(gain.low, gain.difference, gain.high, scale),
+        _bar(gain.low, gain.difference, gain.high, scale=scale),
     )
 
 
@@ -272,10 +269,8 @@ def _cell(difference: Difference | None, mean: str) -> Cell:
     return Cell(mean, points(difference.mean), ends, difference.effect)
 
 
-def _bar(low: float, mean: float, high: float, scale: float, *, upward: bool = True) -> Bar:
-    sign = 1.0 if upward else -1.0
-    places = [round(50.0 + 48.0 * sign * value / max(scale, 1e-9), 2) for value in (low, mean, high)]
-    return Bar(min(places), places[1], max(places))
+def _bar(*ends: float, scale: float) -> Bar:
+    return Bar(*(round(50.0 + 48.0 * value / max(scale, 1e-9), 2) for value in ends))
 
 
 def _percents(values: Sequence[float], shown: Sequence[int]) -> list[float | None]:

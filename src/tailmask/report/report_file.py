@@ -14,7 +14,7 @@ from tailmask.report.comparison_text import CSV_COLUMNS, MARKDOWN_MARK, to_csv, 
 from tailmask.report.html_page import GENERATOR, render_report
 from tailmask.runs.reader import Run
 
-__all__ = ["Format", "check_path", "find_runs", "format_of", "render"]
+__all__ = ["Format", "check_report_path", "find_runs", "format_of", "render"]
 
 Format = Literal["html", "csv", "json", "md"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -64,7 +64,7 @@ def format_of(path: Path | None, asked: Format | None) -> Format:
     return next((name for name in FORMATS if name == ending), "html")
 
 
-def check_path(path: Path, *, force: bool) -> None:
+def check_report_path(path: Path, *, force: bool) -> None:
     """Raise a `UserError` if the report would replace a file that is not a report."""
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file, such as {path / 'report.html'}")

@@ -15,20 +15,7 @@ from tailmask.data import DataOptions
 from tailmask.methods import Method, parse
 from tailmask.runs.recipe import Recipe
 
-__all__ = ["RunConfig", "determined_by", "differences", "digest"]
-
-# Fields that earlier versions did not have. With these values, runs and digests are the same as before.
-_LATER_FIELDS = (
-    ("model", "input_dropout", 0.0),
-    ("model", "members", 1),
-    ("model", "freeze", 0.0),
-    ("model", "fixed_norm", False),
-    ("optimizer", "body_lr", 0.0),
-    ("optimizer", "clip", 0.0),
-    ("schedule", "course", "steps"),
-    ("schedule", "accumulate", 1),
-    ("schedule", "sparse_steps", 0),
-)
+__all__ = ["RunConfig", "config_digest", "determined_by", "differences"]
 
 
 @dataclass(frozen=True)
@@ -108,18 +95,15 @@ def determined_by(config: RunConfig) -> dict[str, Any]:
     'plm:rate=0.05+focal:gamma=2'
     """
     values = config.to_json()
-    recipe = {name: dict(table) for name, table in values["recipe"].items() if name != "method"}
-    for section, name, default in _LATER_FIELDS:
-        if recipe[section][name] == default:
-            del recipe[section][name]
-    names = ("method", "seed", "precision", "compile", *(["folds"] if config.folds > 1 else []))
+    recipe = {name: table for name, table in values["recipe"].items() if name != "method"}
+    names = ("method", "seed", "precision", "compile", "folds")
     return {"recipe": recipe, **{name: values[name] for name in names}}
 
 
-def digest(determining: dict[str, Any]) -> str:
+def config_digest(determining: dict[str, Any]) -> str:
     """A short digest of everything that determines a run's result.
 
-    >>> digest({"seed": 0}) == digest({"seed": 0}) != digest({"seed": 1})
+    >>> config_digest({"seed": 0}) == config_digest({"seed": 0}) != config_digest({"seed": 1})
     True
     """
     text = json.dumps(determining, sort_keys=True, ensure_ascii=False, default=str)

@@ -74,15 +74,8 @@ class RunDecisions:
         """The thresholds (C,)."""
         return torch.tensor([each.threshold for each in self.classes])
 
-    @property
-    def macro_f1(self) -> float:
-        """Mean expected F1 of the classes with validation positives; NaN if there are none."""
-        return _mean([each.f1 for each in self.classes if each.positives > 0])
 
-
-def validation_folds(
-    targets: Tensor, members: NDArray[np.int64] | None = None, *, seed: int = 0
-) -> NDArray[np.int64] | None:
+def validation_folds(targets: Tensor, members: NDArray[np.int64] | None = None) -> NDArray[np.int64] | None:
     """The fold of each validation row, (N,), for cross-fitting thresholds; None if there are too few rows.
 
     Folds are stratified by label. Rows of one group, the first column of `members`, are in one fold.
@@ -94,7 +87,7 @@ def validation_folds(
     number = len(targets) if groups is None else len(np.unique(groups))
     if number < 2:
         return None
-    return fold_numbers(targets, min(NUM_FOLDS, number), seed, groups=groups)
+    return fold_numbers(targets, min(NUM_FOLDS, number), seed=0, groups=groups)
 
 
 def fit_decisions(
@@ -180,7 +173,3 @@ def read_decisions(folder: Path) -> RunDecisions | None:
 def _ends(found: ExpectedScores, name: str, index: int) -> tuple[float, float] | None:
     low, high = float(found.low[name][index]), float(found.high[name][index])
     return None if math.isnan(low) else (low, high)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan

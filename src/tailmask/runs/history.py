@@ -24,15 +24,15 @@ def epoch_record(
     lr: float,
     seconds: float,
     num_samples: int,
-    ratio: Tensor | None,
-    keep: Tensor | None,
+    in_force: tuple[Tensor, Tensor] | None,
     update: RatioUpdate | None,
     validation: dict[str, float] | None,
 ) -> dict[str, Any]:
     """The record of one epoch: its settings and its measurements.
 
-    Epochs count from 1 here. The epoch was trained with `ratio` and `keep`. The divergences and the gap were
-    measured in it and determine the next epoch's ratios. Six digits are kept, and NaN is null.
+    Epochs count from 1 here. `in_force` are the ratios (C,) and the keep probabilities (2, C) that the epoch
+    was trained with; None without masking. The divergences and the gap were measured in it and determine the
+    next epoch's ratios. Six digits are kept, and NaN is null.
     """
     record: dict[str, Any] = {
         "epoch": epoch + 1,
@@ -41,10 +41,10 @@ def epoch_record(
         "seconds": round(seconds, 3),
         "samples": num_samples,
     }
-    if ratio is not None and keep is not None and update is not None:
+    if in_force is not None and update is not None:
         record |= {
-            "ratio": _plain(ratio.tolist()),  # (C,)
-            "keep": _plain(keep.tolist()),  # (2, C) negatives, positives
+            "ratio": _plain(in_force[0].tolist()),  # (C,)
+            "keep": _plain(in_force[1].tolist()),  # (2, C) negatives, positives
             "divergence": _plain(update.divergence.tolist()),  # (2, C)
             "gap": _plain(update.gap.tolist()),  # (C,)
         }

@@ -18,7 +18,7 @@ from tailmask._util.messages import UserError
 from tailmask._util.serialization import from_mapping
 from tailmask.models import build_model, is_own_model
 
-__all__ = ["ModelDescription", "build_network", "load_model", "read_description", "save_model"]
+__all__ = ["ModelDescription", "build_network", "read_description", "read_model", "save_model"]
 
 _KEY = "tailmask"
 
@@ -60,13 +60,17 @@ def read_description(path: Path) -> ModelDescription:
         if not isinstance(fields, dict):
             raise ValueError("its description is not a JSON object")
         description = from_mapping(ModelDescription, fields)
-        _check_lengths(description)
+        fitted = [
+            values for values in (description.thresholds, description.prior_shift) if values is not None
+        ]
+        if any(len(values) != len(description.classes) for values in fitted):
+            raise ValueError(f"thresholds and prior shift must have {len(description.classes)} values each")
         return description
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is not a model file of tailmask: {error}") from error
 
 
-def load_model(path: Path, *, model: str | None = None) -> tuple[nn.Module, ModelDescription]:
+def read_model(path: Path, *, model: str | None = None) -> tuple[nn.Module, ModelDescription]:
     """The trained network, in evaluation mode, with its description.
 
     A user's own network is built by importing code. Only the caller may choose this code, never the file:
@@ -98,12 +102,6 @@ def build_network(description: ModelDescription, weights: dict[str, Tensor]) -> 
     network = build()
     network.load_state_dict(weights)
     return network.eval()
-
-
-def _check_lengths(description: ModelDescription) -> None:
-    fitted = [values for values in (description.thresholds, description.prior_shift) if values is not None]
-    if any(len(values) != len(description.classes) for values in fitted):
-        raise ValueError(f"thresholds and prior shift must have {len(description.classes)} values each")
 
 
 def _check_shapes(network: nn.Module, weights: dict[str, Tensor]) -> None:

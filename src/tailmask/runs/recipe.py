@@ -174,8 +174,9 @@ class ScheduleRecipe:
         )
 
 
-def _one_cycle(share: float, *, peak: float = 0.3, start: float = 0.04) -> float:
+def _one_cycle(share: float) -> float:
     """Factor of the learning rate when a share of training is done."""
+    peak, start = 0.3, 0.04
     if share < peak:
         return start + (1 - start) * (1 - math.cos(math.pi * share / peak)) / 2
     return (1 + math.cos(math.pi * (share - peak) / (1 - peak))) / 2

@@ -111,7 +111,7 @@ class Setting:
         shape = () if facts is None else facts.shape
         recipe = load_recipe(self.recipe or self._default_recipe(shape)).with_fields(self.fields)
         length = recipe.schedule.epochs
-        if facts is not None and facts.raw_rows is not None and not self._sets("schedule.epochs"):
+        if facts is not None and facts.raw_rows is not None and "schedule.epochs" not in self._by_hand:
             length = recipe.schedule.epochs_for(facts.raw_rows, is_sparse=facts.is_sparse)
         epochs = self.epochs or max(1, round(length * self.budget))
         recipe = dataclasses.replace(recipe, schedule=recipe.schedule.stretched(epochs))
@@ -125,9 +125,11 @@ class Setting:
             asked = dataclasses.replace(self, precision="bf16" if has_fast_bf16() else "32")
         return ResolvedSetting(asked, recipe, length, folds=_folds(self.folds, recipe, facts))
 
-    def _sets(self, name: str) -> bool:
-        """True if a field of the recipe is set by hand."""
-        return any(field.partition("=")[0].strip() == name for field in self.fields)
+    @property
+    def _by_hand(self) -> dict[str, str]:
+        """The fields of the recipe that the user sets, with their values."""
+        parts = (field.partition("=") for field in self.fields)
+        return {name.strip(): value.strip() for name, _, value in parts}
 
     def _default_recipe(self, shape: Sequence[int]) -> str:
         """The recipe for the data; `finetune` for a network that may be pretrained."""
@@ -135,18 +137,9 @@ class Setting:
             if self.options.finetune:
                 return "finetune-texts" if len(shape) == 2 else "finetune"
             return default_recipe("features.npz", shape)
-        own = any(
-            is_own_model(field.partition("=")[2])
-            for field in self.fields
-            if field.partition("=")[0].strip() == "model.name"
-        )
         recipe = default_recipe(self.data, shape)
+        own = is_own_model(self._by_hand.get("model.name", ""))
         return "finetune" if own and recipe == "images" else recipe
-
-    @property
-    def choices(self) -> dict[str, Any]:
-        """The choices about the data that differ from their defaults."""
-        return self.options.choices()
 
     def identity(self) -> dict[str, Any]:
         """The setting as JSON without paths of files: the data's source has digests of their contents."""
@@ -158,7 +151,7 @@ class Setting:
         >>> Setting("home/a.csv", DataOptions(test_file=Path("home/b.csv"))).published()["options"]
         {'test_file': 'b.csv'}
         """
-        chosen = {name: value for name, value in self.choices.items() if name not in _ROOTS}
+        chosen = {name: value for name, value in self.options.choices().items() if name not in _ROOTS}
         names = {
             name: Path(v).name if isinstance(v, Path) or name == "backbone" else v
             for name, v in chosen.items()
@@ -185,7 +178,7 @@ class Setting:
         ['multimnist', '--fresh-shifts', '--epochs', '3']
         """
         arguments = [self.data]
-        for name, value in self.choices.items():
+        for name, value in self.options.choices().items():
             option = name.replace("_", "-")
             if isinstance(value, bool):
                 arguments.append(f"--{option}" if value else f"--no-{option}")

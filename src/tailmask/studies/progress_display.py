@@ -9,11 +9,12 @@ from typing import Any
 from tailmask._util.messages import one_line, require
 from tailmask.runs import Run
 from tailmask.studies.planned_runs import PlannedRun
+from tailmask.studies.worker_pool import Listener
 
 __all__ = ["Display"]
 
 
-class Display:
+class Display(Listener):
     """A display of the runs in progress and of the time left."""
 
     def __init__(self, title: str) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from tailmask._util.files import write_json, write_text
 from tailmask._util.messages import UserError, listing
@@ -33,11 +33,10 @@ from tailmask.studies.planned_runs import (
     plan_runs,
     run_name,
 )
-from tailmask.studies.required_packages import check_extras
 from tailmask.studies.run_records import listed_runs, run_record
 from tailmask.studies.study_folder import begin_study, check_study
-from tailmask.studies.tuning import Trial, choose, earlier_trials, plan_tuning, tunable
-from tailmask.studies.worker_pool import Failure, Listener, Pool, choose_jobs
+from tailmask.studies.tuning import Trial, choose_rate, earlier_trials, plan_tuning, tunable
+from tailmask.studies.worker_pool import Failure, Listener, Pool, check_extras, choose_jobs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,11 +64,7 @@ class Study:
         """The command that predicts with the chosen model; None if none was chosen."""
         if self.comparison is None or self.comparison.chosen is None:
             return None
-        return self.predict_command(str(self.folder))
-
-    def predict_command(self, folder: str) -> str:
-        """The command that predicts for a new file, or for a folder if the runs were trained on images."""
-        return predict_command(folder, self.runs[0].config)
+        return predict_command(str(self.folder), self.runs[0].config)
 
     @property
     def report_path(self) -> Path:
@@ -85,7 +80,7 @@ class Study:
 
     def figures(self) -> dict[str, Figure]:
         """The figures by name."""
-        from tailmask.report.study_figures import draw_study
+        from tailmask.report.page_figures import draw_study
 
         return {} if self.comparison is None else draw_study(self.runs, self.comparison)
 
@@ -154,30 +149,46 @@ def compare(
         data = keep_frame(data, out)
     setting = Setting(str(data), options, recipe, budget, epochs, tuple(fields), precision, folds=folds)
     setting, names, folder = _check(setting, methods, seeds=seeds, out=out, baseline=baseline)
-    to_tune = tunable(names) if tune else []
-    if listener is not None:
-        listener.prepare()
+    to_tune, listener, by_data = tunable(names) if tune else [], listener or Listener(), methods is None
+    listener.prepare()
+    possible = [*names, *(TABLE_METHODS if by_data else ())]
+    folders = [folder / "runs" / run_name(name, seed) for name in possible for seed in range(seeds)]
+    missing = None if tune else sum(not Run(each).is_complete for each in folders)
     with contextlib.ExitStack() as held:  # the folder's lock, until the tables are written
-        made = _make(
-            folder,
-            setting,
-            names,
-            by_data=methods is None,
-            seeds=seeds,
-            jobs=jobs,
-            tune=to_tune,
-            listener=listener,
-            held=held,
-        )
-        asked = [run for run in (Run(planned.folder) for planned in made.runs) if run.is_complete]
+        with Pool(choose_jobs(jobs, num_runs=len(folders)), num_runs=missing) as pool:
+            facts = pool.facts([setting])[setting]
+            if tune and not facts.has_validation:
+                raise UserError("--tune needs a validation split: give the data one, as in --validation 0.1")
+            resolved = setting.resolve(facts)
+            names = _for_data(names, facts, by_data=by_data)
+            with_ensemble, names = ENSEMBLE in names, _without_ensemble(names)
+            tuning = plan_tuning(resolved, to_tune, folder=folder / "tuning")
+            tries = [run for planned in tuning.values() for run in planned.values()]
+            pool.check([*plan_runs(resolved, names, range(seeds), folder=folder / "runs"), *tries])
+            held.enter_context(locked(folder))
+            begin_study(folder, resolved, facts)
+            check_recipe(folder / "runs", resolved)
+            failures = pool.make(tries, listener) if tries else []
+            chosen = {method: choose_rate(method, planned, failures) for method, planned in tuning.items()}
+            names = distinct([chosen[name][0] if name in chosen else name for name in names])
+            planned = plan_runs(resolved, names, range(seeds), folder=folder / "runs")
+            failures += pool.make(planned, listener)
+            if with_ensemble:
+                combined = plan_runs(resolved, [ENSEMBLE], range(seeds), folder=folder / "ensembles")
+                arms = {run: _arms(folder / "runs", run.config.seed) for run in combined}
+                combined = [run for run in combined if arms[run]]
+                failures += pool.make(combined, listener, arms=arms)
+                planned += combined
+        asked = [run for run in (Run(each.folder) for each in planned) if run.is_complete]
         ensembles = [run for run in asked if run.config["name"] == ENSEMBLE]
         asked = [run for run in asked if run not in ensembles]
         runs = (*asked, *_others(folder / "runs", asked, listener), *ensembles)
-        first = made.runs[0].config.name if baseline else _baseline(asked)
+        first = planned[0].config.name if baseline else _baseline(asked)
         comparison = _compare(runs, first, decisions, rule, listener)
-        trials = [*made.trials, *earlier_trials(folder / "comparison.json", besides=made.trials)]
-        study = Study(folder, runs, comparison, tuple(made.failures), tuple(trials))
-        _write(study, made.runs[0].setting, command=command)
+        made = [trial for _, trials in chosen.values() for trial in trials]
+        trials = (*made, *earlier_trials(folder / "comparison.json", besides=made))
+        study = Study(folder, runs, comparison, tuple(failures), trials)
+        _write(study, resolved, command=command)
     return study
 
 
@@ -224,56 +235,6 @@ def _check(
     return setting, names, folder
 
 
-class _Made(NamedTuple):
-    runs: list[PlannedRun]
-    failures: list[Failure]
-    trials: list[Trial]
-
-
-def _make(
-    folder: Path,
-    setting: Setting,
-    names: list[str],
-    *,
-    by_data: bool,
-    seeds: int,
-    jobs: int | None,
-    tune: list[str],
-    listener: Listener | None,
-    held: contextlib.ExitStack,
-) -> _Made:
-    """Check everything, lock the folder, choose λ if requested, and make the runs."""
-    possible = [*names, *(TABLE_METHODS if by_data else ())]
-    folders = [folder / "runs" / run_name(name, seed) for name in possible for seed in range(seeds)]
-    missing = sum(not Run(each).is_complete for each in folders)
-    with Pool(choose_jobs(jobs, num_runs=len(folders)), num_runs=None if tune else missing) as pool:
-        facts = pool.facts([setting])[setting]
-        if tune and not facts.has_validation:
-            raise UserError("--tune needs a validation split: give the data one, as in --validation 0.1")
-        resolved = setting.resolve(facts)
-        names = _for_data(names, facts, by_data=by_data)
-        with_ensemble, names = ENSEMBLE in names, _without_ensemble(names)
-        asked = plan_runs(resolved, names, range(seeds), folder=folder / "runs")
-        tuning = plan_tuning(resolved, tune, folder=folder / "tuning")
-        tries = [run for planned in tuning.values() for run in planned.values()]
-        pool.check([*asked, *tries])
-        held.enter_context(locked(folder))
-        begin_study(folder, resolved, facts)
-        check_recipe(folder / "runs", resolved)
-        failures = pool.make(tries, listener) if tries else []
-        chosen = {method: choose(method, planned, failures) for method, planned in tuning.items()}
-        names = distinct([chosen[name][0] if name in chosen else name for name in names])
-        runs = plan_runs(resolved, names, range(seeds), folder=folder / "runs")
-        failures += pool.make(runs, listener)
-        if with_ensemble:
-            combined = plan_runs(resolved, [ENSEMBLE], range(seeds), folder=folder / "ensembles")
-            arms = {run: _arms(folder / "runs", run.config.seed) for run in combined}
-            combined = [run for run in combined if arms[run]]
-            failures += pool.make(combined, listener, arms=arms)
-            runs += combined
-    return _Made(runs, failures, [trial for _, trials in chosen.values() for trial in trials])
-
-
 def _names(methods: Sequence[str], baseline: str | None) -> list[str]:
     """Canonical names; a named baseline comes first."""
     if not methods:
@@ -310,15 +271,15 @@ def _baseline(asked: Sequence[Run]) -> str | None:
     return arrange(asked).baseline if asked else None
 
 
-def _others(folder: Path, asked: Sequence[Run], listener: Listener | None) -> list[Run]:
+def _others(folder: Path, asked: Sequence[Run], listener: Listener) -> list[Run]:
     """The study's other runs that can be compared with the requested ones. Notes name them and the rest."""
     if not asked:
         return []
     belonging, rest = other_runs(folder, asked)
-    if listener is not None and belonging:
+    if belonging:
         labels = listing(f"{run.config['name']} (seed {run.config['seed']})" for run in belonging)
         listener.note(None, f"{_of_study(belonging)} in the folder and compared too: {labels}")
-    if listener is not None and rest:
+    if rest:
         names = listing(run.folder.name for run in rest)
         listener.note(None, f"{_of_study(rest)} damaged, renamed or not comparable, and left out: {names}")
     return belonging
@@ -333,7 +294,7 @@ def _compare(
     baseline: str | None,
     decisions: Sequence[Decision] | None,
     rule: DecisionRule,
-    listener: Listener | None,
+    listener: Listener,
 ) -> Comparison | None:
     from tailmask.comparison import compare_runs
     from tailmask.comparison.run_outputs import DECISIONS
@@ -345,8 +306,7 @@ def _compare(
     def tell(_: Run) -> None:
         nonlocal done
         done += 1
-        if listener is not None:
-            listener.analysed(done, len(runs))
+        listener.analysed(done, len(runs))
 
     return compare_runs(
         runs,
@@ -381,5 +341,5 @@ def _write(study: Study, setting: ResolvedSetting, *, command: str | None) -> No
         study.runs,
         study.report_path,
         comparison=study.comparison,
-        command=None if study.next_command is None else study.predict_command(name),
+        command=None if study.next_command is None else predict_command(name, study.runs[0].config),
     )

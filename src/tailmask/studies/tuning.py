@@ -13,7 +13,16 @@ from tailmask.runs import ResolvedSetting, Run
 from tailmask.studies.planned_runs import PlannedRun, plan_runs
 from tailmask.studies.worker_pool import Failure
 
-__all__ = ["RATES", "TUNING_SEED", "Trial", "choose", "earlier_trials", "plan_tuning", "tunable", "with_rate"]
+__all__ = [
+    "RATES",
+    "TUNING_SEED",
+    "Trial",
+    "choose_rate",
+    "earlier_trials",
+    "plan_tuning",
+    "tunable",
+    "with_rate",
+]
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 # This is not a seed of the study: a lucky start must not choose λ and also count as a result.
@@ -79,7 +88,9 @@ def _rates(setting: ResolvedSetting, method: str) -> list[float]:
     return sorted({*RATES, Schedule.of("prevalence", rate=masking.get("rate")).rate})
 
 
-def choose(method: str, runs: dict[float, PlannedRun], failures: list[Failure]) -> tuple[str, list[Trial]]:
+def choose_rate(
+    method: str, runs: dict[float, PlannedRun], failures: list[Failure]
+) -> tuple[str, list[Trial]]:
     """The method with the λ of the highest macro-F1 on validation (the lower if equal), and all trials."""
     scores = {rate: _validation_f1(run) for rate, run in runs.items()}
     best = max((score for score in scores.values() if score is not None), default=None)

@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from tailmask._util.messages import explain
+from tailmask._util.serialization import to_mapping
 from tailmask.data import DataOptions
 from tailmask.data.class_statistics import summaries
 from tailmask.data.dataset import Dataset
 from tailmask.data.facts import DataError, DataFacts, load_data
 from tailmask.data.notes import data_notes
-from tailmask.learners.cross_fitted_run import make_run, raw_data
+from tailmask.learners.cross_fitted_run import make_run, raw_data_of
 from tailmask.learners.ensemble_run import make_ensemble
 from tailmask.runs import Run, RunConfig
 from tailmask.runs.folder import check_folder
 from tailmask.training.engine import Execution, determining
+from tailmask.training.progress import Progress
 from tailmask.training.run_parts import build_parts
 
 __all__ = ["main"]
@@ -35,7 +37,7 @@ __all__ = ["main"]
 Emit = Callable[[dict[str, Any]], None]
 
 
-class _Reporter:
+class _Reporter(Progress):
     """Progress of a run as events."""
 
     def __init__(self, emit: Emit) -> None:
@@ -54,9 +56,6 @@ class _Reporter:
 
     def record(self, record: Mapping[str, Any]) -> None:
         self._step(record["epoch"], record["loss"])
-
-    def end(self) -> None:
-        """Do nothing: the result comes as the last event."""
 
     def _step(self, epochs: float, loss: float | None) -> None:
         self.emit({"event": "step", "epochs": epochs, "total": self.total, "loss": loss})
@@ -90,12 +89,13 @@ class _Tasks:
             config = RunConfig.from_task(run["config"])
             if config.name not in fitting:
                 if not config.is_plain:
-                    raw_data(dataset, config)
+                    raw_data_of(dataset, config)
                 if config.method.learner is None:
                     build_parts(config, dataset)
                 fitting.add(config.name)
             check_folder(Path(run["folder"]), determining(config, dataset, world_size=1))
-        return DataFacts.of(dataset).to_json()
+        facts: dict[str, Any] = to_mapping(DataFacts.of(dataset))
+        return facts
 
     def _load(self, data: str, options: DataOptions) -> Dataset:
         if self.dataset is None or self.loaded != (data, options):

@@ -9,17 +9,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tailmask._util.cores import num_cores, num_threads
-from tailmask._util.messages import UserError, listing
+from tailmask._util.messages import UserError, listing, require
+from tailmask._util.serialization import from_mapping
 from tailmask.data.facts import DataError, DataFacts
 from tailmask.runs import Run, Setting
 from tailmask.studies.planned_runs import PlannedRun
 from tailmask.studies.worker_process import Events, Worker, num_gpus
 
-__all__ = ["Failure", "Listener", "Pool", "choose_jobs", "num_missing", "raise_failures"]
+__all__ = ["Failure", "Listener", "Pool", "check_extras", "choose_jobs", "num_missing", "raise_failures"]
 
 # Each worker holds a copy of torch and of the data: more than this number needs --jobs.
 MOST_JOBS = 8
@@ -34,6 +36,13 @@ class Failure:
     sentence: str
 
 
+def check_extras() -> None:
+    """Raise a `UserError` that says what to install if a package that the workers need is missing."""
+    for module in ("pytorch_lightning", "matplotlib", "jinja2", "safetensors", "sklearn"):
+        if find_spec(module) is None:
+            require(module, extra="cli")
+
+
 def raise_failures(failures: Sequence[Failure]) -> None:
     """Raise a `UserError` that names the failed runs, if there are any."""
     if failures:
@@ -42,8 +51,8 @@ def raise_failures(failures: Sequence[Failure]) -> None:
         raise UserError(f"the result has only the other runs, because {number} failed: {reasons}")
 
 
-class Listener(Protocol):
-    """Receives the progress of a study; all calls come from the calling thread."""
+class Listener:
+    """Receives the progress of a study and shows nothing; all calls come from the calling thread."""
 
     def prepare(self) -> None:
         """The study begins to load the data and to check everything."""
@@ -133,7 +142,7 @@ class Pool:
         for setting, result in zip(runs, self._dispatch(tasks, self._keep_note), strict=True):
             if (sentence := result.get("text")) is not None:
                 raise DataError(sentence) if result.get("of_data") else UserError(sentence)
-            facts[setting] = DataFacts.from_json(result["answer"])
+            facts[setting] = from_mapping(DataFacts, result["answer"])
         return facts
 
     def make(
@@ -147,16 +156,13 @@ class Pool:
 
         A run in `arms` is an ensemble of the runs in these folders. It is made again if they have changed.
         """
-        arms = arms or {}
+        arms, listener = arms or {}, listener or Listener()
         waiting = [run for run in runs if run in arms or not Run(run.folder).is_complete]
-        if listener is not None:
-            listener.begin(runs, complete=len(runs) - len(waiting))
-            for text in self._notes:
-                listener.note(None, text)
+        listener.begin(runs, complete=len(runs) - len(waiting))
+        for text in self._notes:
+            listener.note(None, text)
 
         def hear(number: int, event: dict[str, Any]) -> None:
-            if listener is None:
-                return
             run = waiting[number]
             match event:
                 case {"event": "step", "epochs": epochs, "total": total, "loss": loss}:
@@ -179,8 +185,7 @@ class Pool:
         try:
             results = self._dispatch(tasks, hear)
         finally:
-            if listener is not None:
-                listener.end()
+            listener.end()
         return [
             Failure(run, result["text"])
             for run, result in zip(waiting, results, strict=True)

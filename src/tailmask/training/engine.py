@@ -14,7 +14,7 @@ from tailmask.data import load
 from tailmask.data.class_statistics import summaries
 from tailmask.data.dataset import BatchSource, Dataset
 from tailmask.data.notes import data_notes
-from tailmask.runs.config import RunConfig, determined_by, digest
+from tailmask.runs.config import RunConfig, config_digest, determined_by
 from tailmask.runs.folder import begin_session, check_folder
 from tailmask.runs.history import restore_history
 from tailmask.runs.lock import locked
@@ -27,7 +27,7 @@ from tailmask.training.run_parts import Parts, build_parts
 from tailmask.training.session import Session
 from tailmask.training.with_lightning.devices import Placement
 
-__all__ = ["Execution", "describe", "determining", "train"]
+__all__ = ["Execution", "determining", "run_description", "train"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def train(
             f"train makes one network on one split, but {config.name} has {config.folds} folds or another "
             "learner: use tailmask.learners.make_run"
         )
-    folder, execution = Path(folder), execution or Execution()
+    folder, execution, progress = Path(folder), execution or Execution(), progress or Progress()
     placement = Placement.from_environment()
     if execution.devices > 1 and placement.world_size == 1:
         from tailmask.training.with_lightning.launch_processes import launch
@@ -81,7 +81,7 @@ def train(
         torch.set_num_threads(execution.threads)
     dataset = dataset or load(config.data, config.options)
     parts = build_parts(config, dataset, world_size=placement.world_size)
-    record = describe(config, dataset, world_size=placement.world_size)
+    record = run_description(config, dataset, world_size=placement.world_size)
     record["notes"] += [note for note in parts.objective.notes if note not in record["notes"]]
     if check_folder(folder, record["determines"]).is_complete:
         remove_checkpoints(folder)
@@ -91,7 +91,7 @@ def train(
     batch_size = config.recipe.schedule.batch_size
     with quiet(), disk_errors(folder), memory_errors(batch_size), process_group():
         if not placement.is_first:
-            _train(config, folder, parts, placement, execution, progress=None, record=record)
+            _train(config, folder, parts, placement, execution, progress=Progress(), record=record)
         else:
             with locked(folder):
                 if not Run(folder).is_complete:  # another process may have completed it meanwhile
@@ -105,13 +105,13 @@ def determining(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict
     return {"data": dataset.source, **own, "world_size": world_size}
 
 
-def describe(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:
+def run_description(config: RunConfig, dataset: Dataset, *, world_size: int) -> dict[str, Any]:
     """The content of run.json for a new run."""
     determines = determining(config, dataset, world_size=world_size)
     statistics = summaries(dataset)
     return config.to_json() | {
         "format": 1,
-        "digest": digest(determines),
+        "digest": config_digest(determines),
         "determines": determines,
         "data": config.data,
         "shape": list(dataset.shape),
@@ -130,7 +130,7 @@ def _train(
     placement: Placement,
     execution: Execution,
     *,
-    progress: Progress | None,
+    progress: Progress,
     record: dict[str, Any],
 ) -> None:
     path, checkpoint = find_checkpoint(folder) or (None, {})
@@ -139,11 +139,10 @@ def _train(
     if placement.is_first:
         restore_history(folder / "history.jsonl", lines)
         begin_session(folder, record, epochs_done=done, threads=torch.get_num_threads())
-    if progress is not None:
-        for note in record["notes"]:
-            progress.note(note)
-        if path is not None:
-            progress.note(f"resuming after epoch {done} of {config.recipe.schedule.epochs}")
+    for note in record["notes"]:
+        progress.note(note)
+    if path is not None:
+        progress.note(f"resuming after epoch {done} of {config.recipe.schedule.epochs}")
     try:
         with open_logger(execution.logger if placement.is_first else None, config, folder) as log:
             session = Session(folder, config, parts, lines=lines, progress=progress, log=log)
@@ -157,8 +156,7 @@ def _train(
                 del checkpoint  # Lightning reads the file itself
                 train_with_lightning(session, placement, path)
     finally:
-        if progress is not None:
-            progress.end()
+        progress.end()
 
 
 def is_table_run(config: RunConfig, dataset: Dataset, *, world_size: int) -> bool:

@@ -1,18 +1,19 @@
-"""Progress of a run: the protocol for displays, and the reports of steps to them."""
+"""Progress of a run: the base of displays, and the reports of steps to them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Progress", "StepReports"]
 
 
-class Progress(Protocol):
-    """A display of a run's progress. Only the first process calls it."""
+class Progress:
+    """A display of a run's progress, which shows nothing. Only the first process calls it."""
 
     def note(self, text: str) -> None:
         """Show a note, such as the epoch that a run resumes after."""

@@ -20,7 +20,7 @@ from tailmask.training.batches import Shard
 from tailmask.training.run_parts import Parts
 from tailmask.training.split_outputs import all_targets, predict
 
-__all__ = ["MOST_CONFUSED_CLASSES", "write_results"]
+__all__ = ["MOST_CONFUSED_CLASSES", "split_report", "write_results"]
 
 # With more classes, no confusion matrix is written: its size is the square of their number.
 MOST_CONFUSED_CLASSES = 200
@@ -67,16 +67,19 @@ def write_results(
             model=parts.model_arguments,
             encoder=dataset.encoder.to_json(),
             single_label=dataset.single_label,
-            activation=parts.objective.activation,
+            activation=config.method.activation,
             logit_scale=scale,
             threshold=config.recipe.evaluation.threshold,
             thresholds=None if thresholds is None else tuple(thresholds.tolist()),
             prior_shift=None if shift is None else tuple(shift.tolist()),
         ),
     )
-    reports = {name: _report(parts, logits[name], targets[name]) for name in logits}
+    reports = {name: split_report(dataset, config, logits[name], targets[name]) for name in logits}
     if thresholds is not None:
-        reports["test_tuned"] = _report(parts, logits["test"], targets["test"], thresholds)
+        reports["test_tuned"] = split_report(dataset, config, logits["test"], targets["test"], thresholds)
+    if dataset.single_label and len(dataset.classes) <= MOST_CONFUSED_CLASSES:
+        for name, report in reports.items():
+            report["confusion"] = class_confusion(logits[name], targets[name]).tolist()
     write_json(folder / "metrics.json", reports)
 
 
@@ -93,21 +96,22 @@ def _write_decisions(folder: Path, dataset: Dataset, logits: Tensor, targets: Te
     return decisions.thresholds
 
 
-def _report(
-    parts: Parts, logits: Tensor, targets: Tensor, thresholds: Tensor | None = None
+def split_report(
+    dataset: Dataset,
+    config: RunConfig,
+    logits: Tensor,
+    targets: Tensor,
+    thresholds: Tensor | None = None,
 ) -> dict[str, Any]:
-    recipe, dataset = parts.recipe.evaluation, parts.dataset
-    report = evaluate(
+    """The measures of a split for metrics.json; None decides by the recipe's threshold."""
+    recipe = config.recipe.evaluation
+    return evaluate(
         logits,
         targets,
         train_positives=dataset.train.counts()[1],
         thresholds=recipe.threshold if thresholds is None else thresholds,
-        activation=parts.objective.activation,
+        activation=config.method.activation,
         single_label=dataset.single_label,
         rarest=recipe.rarest,
         frequent=recipe.frequent,
-    )
-    found = report.to_json()
-    if dataset.single_label and len(dataset.classes) <= MOST_CONFUSED_CLASSES:
-        found["confusion"] = class_confusion(logits, targets).tolist()
-    return found
+    ).to_json()

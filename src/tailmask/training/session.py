@@ -25,12 +25,11 @@ class Session:
     config: RunConfig
     parts: Parts
     lines: list[str]
-    progress: Progress | None = None
+    progress: Progress
     log: Callable[[Mapping[str, Any]], None] | None = None
 
     def report(self, record: Mapping[str, Any]) -> None:
         """Show and log a finished epoch."""
         if self.log is not None:
             self.log(record)
-        if self.progress is not None:
-            self.progress.record(record)
+        self.progress.record(record)

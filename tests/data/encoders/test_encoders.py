@@ -93,13 +93,6 @@ def test_only_columns_that_are_used_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("x\n1\n2\n")
     assert everything(encoder, tmp_path / "new.csv").shape == (2, 2)
 
-    encoder = through_json(load(tmp_path / "a.csv", DataOptions(labels="l", encoding="standard-1")).encoder)
-
-    earlier = encoder.to_json()  # as models were saved that list columns without a single input
-    unused = {"name": "comment", "kind": "category", "mean": 0.0, "scale": 1.0, "values": ()}
-    earlier["columns"] = (*earlier["columns"], unused)
-    assert Encoder.from_json(json.loads(json.dumps(earlier))) == encoder
-
 
 def test_arrays_for_a_model_of_tables(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,l\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))

@@ -244,7 +244,7 @@ def test_goemotions_by_name_and_as_anybodys_file(real_data: Path) -> None:
     assert dataset.shape == (20_000,)
     first = load("goemotions", DataOptions(data_dir=real_data, download=False, encoding="standard-1"))
     assert first.shape == (2**14,)
-    assert first.source == {key: value for key, value in dataset.source.items() if key != "encoding"}
+    assert first.source == dataset.source | {"encoding": "standard-1"}
     assert dataset.source["options"] == {"label_column": "1", "text": "0", "features": "0", "no_header": True}
     folder = real_data / "goemotions"
     lines = (folder / "train.tsv").read_text().splitlines()

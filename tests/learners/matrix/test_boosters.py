@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import lightgbm
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ import scipy.sparse
 
 from tailmask._util.messages import UserError
 from tailmask.learners.matrix.boosters import Boosters, fit_boosters
+from tailmask.learners.protocol import Deadline
 
 PARAMETERS = {
     "objective": "binary",
@@ -126,7 +125,7 @@ def test_same_boosters_from_any_number_of_threads_and_from_their_arrays():
 
 def test_deadline_leaves_each_label_with_a_tree(problem):
     matrix, targets = problem
-    boosters = fit_boosters(matrix, targets, seed=0, rounds=10_000, deadline=time.monotonic() + 0.2)
+    boosters = fit_boosters(matrix, targets, seed=0, rounds=10_000, deadline=Deadline.after(0.2))
     assert (boosters.rounds >= 1).all()
     assert (boosters.rounds < 10_000).all()
 

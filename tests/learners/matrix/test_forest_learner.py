@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -14,6 +12,7 @@ from sklearn.tree import ExtraTreeClassifier
 from tailmask._util.messages import UserError
 from tailmask.learners.matrix import forest as module
 from tailmask.learners.matrix.forest import Forest, fit_forest
+from tailmask.learners.protocol import Deadline
 
 
 def with_holes(matrix, share=0.1):
@@ -118,7 +117,7 @@ def test_sparse_rows_give_the_logits_of_dense_ones(problem):
 
 
 def test_deadline_leaves_whole_trees(problem):
-    forest = fit_forest(*problem, seed=0, trees=50, deadline=time.monotonic())
+    forest = fit_forest(*problem, seed=0, trees=50, deadline=Deadline.after(0))
     assert 1 <= len(forest.trees.roots) < 50
     assert np.isfinite(forest.logits(problem[0]).numpy()).all()
 

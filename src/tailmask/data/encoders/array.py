@@ -17,7 +17,7 @@ from tailmask._util.messages import UserError
 from tailmask.data.copied_rows import row_keys
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.scales import column_scales
-from tailmask.data.giveaway_features import Features, give_away_notes, sampled
+from tailmask.data.giveaway_features import FeatureSample, give_away_notes, sampled
 from tailmask.data.options import DataOptions
 from tailmask.data.readers.table.label_columns import Labels
 from tailmask.data.row_formats import array_pieces
@@ -77,7 +77,7 @@ class ArrayRows:
         rows = sampled(index, self.values.shape[1] if dense else 1)
         names = self.names or tuple(f"feature {number}" for number in range(self.values.shape[1]))
         features = self.values[rows].astype(np.float64) if dense else self.values[rows]
-        return [*notes, *give_away_notes(Features(names, features), labels.take(rows), labels.classes)]
+        return [*notes, *give_away_notes(FeatureSample(names, features), labels.take(rows), labels.classes)]
 
 
 def _check_size(values: NDArray[Any], names: tuple[str, ...] | None = None) -> None:

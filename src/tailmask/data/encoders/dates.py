@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DateColumn", "Moments", "days_of", "fit_date", "read_moments"]
 
-Part = Literal["year", "month", "weekday", "hour"]
+DatePart = Literal["year", "month", "weekday", "hour"]
 
 # A column of text holds dates if this share of its filled cells can be read as dates or times.
 MOSTLY = 0.95
@@ -43,7 +43,7 @@ class Moments(NamedTuple):
     hours: NDArray[np.float64]
     dates: pl.Series
 
-    def part(self, name: Part) -> NDArray[np.float64]:
+    def part(self, name: DatePart) -> NDArray[np.float64]:
         """One part of each date or time; Monday is 1."""
         if name == "hour":
             return self.hours
@@ -126,17 +126,17 @@ class DateColumn:
     name: str
     day_first: bool
     days: Scale | None  # of days since 1970; None if all dates are the same, or there are only times
-    parts: tuple[Part, ...]
+    parts: tuple[DatePart, ...]
     marks_empty: bool
 
     kind: ClassVar[Literal["date"]] = "date"
 
     def __post_init__(self) -> None:
-        if not set(self.parts) <= set(get_args(Part)):
+        if not set(self.parts) <= set(get_args(DatePart)):
             raise ValueError(f"a date has no parts {self.parts}")
 
     @property
-    def _cyclic(self) -> list[Part]:
+    def _cyclic(self) -> list[DatePart]:
         return [part for part in self.parts if part in _PERIODS]
 
     def outputs(self, form: Form) -> list[str]:
@@ -188,7 +188,7 @@ def fit_date(series: pl.Series) -> DateColumn | str | None:
     empty = int(_is_empty(moments).sum())
     if len(text) - empty < MOSTLY * len(known):
         return None
-    parts = tuple(part for part in get_args(Part) if _differs(moments.part(part)))
+    parts = tuple(part for part in get_args(DatePart) if _differs(moments.part(part)))
     days = moments.days[~np.isnan(moments.days)]
     scale = fit_scale(days) if _differs(moments.days) else None
     marks_empty = is_frequent(empty, len(text))

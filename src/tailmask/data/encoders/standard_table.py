@@ -1,6 +1,6 @@
 """Tables in the encoding `standard-1`: numbers standardised, categories one-hot, texts as hashed counts.
 
-Published results were made with it. Models that were saved before `table-2` existed also have it.
+Published results were made with it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor
 from tailmask._util.messages import UserError, require
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.scales import column_scales
+from tailmask.data.encoders.text import HashedTextColumn
 from tailmask.data.readers.table.frames import frame_pieces
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Column", "StandardTableEncoder", "fit_standard_encoder"]
 
-Kind = Literal["number", "boolean", "category"]
+_Kind = Literal["number", "boolean", "category"]
 
 # Categories are values that the training split has at least twice, at most this many per column.
 MAX_CATEGORIES = 1000
@@ -41,13 +42,13 @@ class Column:
     """The encoding of one column: one input for a number, one per value for a category."""
 
     name: str
-    kind: Kind
+    kind: _Kind
     mean: float = 0.0
     scale: float = 1.0
     values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
+        if self.kind not in get_args(_Kind):
             raise ValueError(f"the column {self.name!r} cannot be of kind {self.kind!r}")
         if not (math.isfinite(self.mean) and 0 < self.scale < math.inf):
             raise UserError(
@@ -88,7 +89,7 @@ class StandardTableEncoder(Encoder):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StandardTableEncoder:
         """The encoder that `to_json` wrote; `Encoder.from_json` calls this for the kind `table`."""
-        columns = [
+        columns = tuple(
             Column(
                 name=str(column["name"]),
                 kind=column["kind"],
@@ -97,10 +98,9 @@ class StandardTableEncoder(Encoder):
                 values=tuple(str(each) for each in column["values"]),
             )
             for column in value["columns"]
-        ]
-        used = tuple(column for column in columns if column.width)  # old models list unused ones, too
+        )
         text = tuple(str(name) for name in value["text"])
-        return cls(used, text, int(value["text_buckets"]), bool(value["header"]))
+        return cls(columns, text, int(value["text_buckets"]), bool(value["header"]))
 
     def encode(self, frame: pl.DataFrame) -> Tensor | csr_array:
         """Inputs (N, F) in float32: numbers, categories, words; CSR if most of them are zero."""
@@ -108,10 +108,12 @@ class StandardTableEncoder(Encoder):
         categories = [(column.width, _codes(column, frame[column.name])) for column in self._categories]
         filled = len(self.columns) / max(self.shape[0], 1)  # each column sets one input per row
         if self.text or (self.shape[0] > 64 and filled < 0.25):
-            sparse = require("scipy.sparse", extra="cli")
+            sparse, polars = require("scipy.sparse", extra="cli"), require("polars", extra="tables")
             blocks = [sparse.csr_array(numbers), *(_one_hot(width, codes) for width, codes in categories)]
             if self.text:
-                blocks.append(_hashed(frame, self.text, self.text_buckets))
+                texts = polars.concat_str(self.text, separator=" ", ignore_nulls=True)
+                words = HashedTextColumn("words", self.text_buckets)
+                blocks.append(words.encode(frame.select(texts).to_series(), "scaled"))
             return sparse.hstack(blocks, format="csr", dtype=np.float32)
         inputs = np.zeros((frame.height, self.shape[0]), dtype=np.float32)
         start = numbers.shape[1]
@@ -200,12 +202,3 @@ def _one_hot(width: int, codes: NDArray[np.int64]) -> csr_array:
     known = np.flatnonzero(codes >= 0)
     places = (np.ones(len(known), dtype=np.float32), (known, codes[known]))
     return require("scipy.sparse", extra="cli").csr_array(places, shape=(len(codes), width))
-
-
-def _hashed(frame: pl.DataFrame, columns: Sequence[str], buckets: int) -> csr_array:
-    polars = require("polars", extra="tables")
-    vectorizer = require("sklearn.feature_extraction.text", extra="cli").HashingVectorizer(
-        n_features=buckets, alternate_sign=False, dtype=np.float32
-    )
-    texts = frame.select(polars.concat_str(columns, separator=" ", ignore_nulls=True)).to_series()
-    return require("scipy.sparse", extra="cli").csr_array(vectorizer.transform(texts.to_list()))

@@ -15,7 +15,7 @@ from tailmask._util.messages import require
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.pretrained.backbone_format import TextEncoder
 
-__all__ = ["TokenEncoder", "padded"]
+__all__ = ["TokenEncoder", "TokenizedTexts"]
 
 # A forged length must not fill memory.
 LARGEST_LENGTH = 2**20
@@ -83,7 +83,7 @@ class TokenEncoder(Encoder):
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Inputs (B, 2, length) of texts."""
-        return padded(self.tokens(texts), self)
+        return _padded(self.tokens(texts), self)
 
     def batches(self, path: Path, batch_size: int) -> Iterator[Tensor]:
         """Inputs (B, 2, length) of the texts in a table."""
@@ -91,7 +91,29 @@ class TokenEncoder(Encoder):
             yield self.encode(texts)
 
 
-def padded(ids: Sequence[Sequence[int]], encoder: TokenEncoder) -> Tensor:
+@dataclass(frozen=True)
+class TokenizedTexts:
+    """The numbers of each text's tokens; batches are padded to the longest text that the model takes."""
+
+    ids: Sequence[Sequence[int]]
+    encoder: TokenEncoder
+
+    on_disk = False
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Tokens, and a mask that is 0 for padding."""
+        return self.encoder.shape
+
+    def batch(self, index: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Tokens and their mask (B, 2, T) in float32; texts are not augmented."""
+        return _padded([self.ids[number] for number in index.tolist()], self.encoder)
+
+
+def _padded(ids: Sequence[Sequence[int]], encoder: TokenEncoder) -> Tensor:
     """Tokens and their mask (B, 2, length) in float32, which holds all numbers below 2**24 exactly."""
     inputs = torch.zeros(len(ids), 2, encoder.length)
     inputs[:, 0] = encoder.padding

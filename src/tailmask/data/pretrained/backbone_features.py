@@ -30,7 +30,7 @@ from tailmask.data.pretrained.changed_inputs import with_inputs
 from tailmask.data.readers.raw_parts import MOST_LABELS, dense_targets
 from tailmask.data.rows import RawData, Rows
 
-__all__ = ["choose", "samples_of", "with_features"]
+__all__ = ["backbone_choice", "samples_of", "with_features"]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def samples_of(inputs: Inputs, name: str) -> Samples:
     )
 
 
-def choose(options: DataOptions, kind: Kind) -> BackboneChoice:
+def backbone_choice(options: DataOptions, kind: Kind) -> BackboneChoice:
     """The backbone that the options name."""
     assert options.features_of is not None
     return BackboneChoice(options.features_of, kind, options.pooling, options.flips)
@@ -128,7 +128,7 @@ def with_features(dataset: Dataset, options: DataOptions) -> Dataset:
     Features are computed once and kept; see `tailmask.backbones.feature_cache`.
     """
     samples = {name: samples_of(split.inputs, dataset.name) for name, split in dataset.splits.items()}
-    choice = choose(options, samples["train"].kind)
+    choice = backbone_choice(options, samples["train"].kind)
     backbone = open_backbone(choice)
     features = {name: cached_features(backbone, each, options.feature_dir) for name, each in samples.items()}
     scale = ArrayRows(features["train"]).fit(np.arange(len(features["train"])), options)

@@ -15,13 +15,12 @@ from tailmask.backbones.hugging_face import (
 )
 from tailmask.data.dataset import Dataset, Inputs
 from tailmask.data.encoders.image import ImageEncoder, resize
-from tailmask.data.encoders.token_encoder import TokenEncoder
+from tailmask.data.encoders.token_encoder import TokenEncoder, TokenizedTexts
 from tailmask.data.images.in_memory import Images
 from tailmask.data.images.on_disk import ImageFiles
 from tailmask.data.options import DataOptions
 from tailmask.data.pretrained.backbone_format import TextEncoder, Texts
 from tailmask.data.pretrained.changed_inputs import with_inputs
-from tailmask.data.pretrained.tokenized_texts import TokenizedTexts
 
 __all__ = ["with_preprocessing"]
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from tailmask._util.messages import UserError, listing
 
-__all__ = ["Arff", "Attribute", "Row"]
+__all__ = ["Arff", "ArffRow", "Attribute"]
 
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _KEYWORD = re.compile(r"@(\w+)\s*(.*)")
@@ -24,7 +24,7 @@ _NAME_AND_TYPE = re.compile(rf"({_QUOTED}|\S+)\s+(.*)")
 _PIECES = re.compile(rf"""{_QUOTED}|[^,'"]+|.""")  # a quoted text, a plain one, a comma or a lone quote
 
 # A row: its line number, and the cells in the file with their attributes' positions. None is a missing value.
-Row: TypeAlias = tuple[int, list[tuple[int, str | None]]]
+ArffRow: TypeAlias = tuple[int, list[tuple[int, str | None]]]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Arff:
         self._positions = {str(number): number for number in range(len(self.attributes))}
         self.is_sparse = next((line.startswith("{") for _, line in self._data_lines()), False)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ArffRow]:
         """The rows; a sparse row has only the cells that are in the file."""
         for number, line in self._data_lines():
             if line.startswith("{"):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailmask._util.messages import UserError, listing, require
-from tailmask.data.readers.arff import Arff, Attribute, Row
+from tailmask.data.readers.arff import Arff, ArffRow, Attribute
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -29,7 +29,7 @@ def feature_names(attributes: Iterable[Attribute]) -> tuple[str, ...]:
     return tuple(name for attribute in attributes for name in _columns(attribute).values())
 
 
-def read_features(file: Arff, names: Sequence[str], rows: Iterable[Row]) -> NDArray[Any] | csr_array:
+def read_features(file: Arff, names: Sequence[str], rows: Iterable[ArffRow]) -> NDArray[Any] | csr_array:
     """The features `names` (N, F) of some rows: CSR for a sparse file, else dense with NaN for missing."""
     position = {name: number for number, name in enumerate(names)}
     named = [_columns(attribute) for attribute in file.attributes]

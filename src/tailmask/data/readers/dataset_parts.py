@@ -64,13 +64,11 @@ def source_record(path: Path, parts: dict[str, Part], options: DataOptions) -> d
         for field in dataclasses.fields(options)
         if field.name not in (*PLACES, "encoding") and getattr(options, field.name) != field.default
     }
-    # The first encoding is not named in the record, so earlier published results keep their digest.
-    is_new = isinstance(train.rows, TableRows) and options.encoding != "standard-1"
     digests = {path: _digests(part) for path, part in {part.path: part for part in parts.values()}.items()}
     return {
         "name": path.name,  # without its folder: the same file elsewhere is the same data
         "options": chosen,
-        **({"encoding": options.encoding} if is_new else {}),
+        **({"encoding": options.encoding} if isinstance(train.rows, TableRows) else {}),
         "classes": len(train.labels.classes),
         "class_names": text_digest(train.labels.classes),  # a second file may give them, in any order
         "splits": {

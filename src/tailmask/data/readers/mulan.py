@@ -13,7 +13,7 @@ import numpy as np
 from tailmask._util.messages import UserError, listing
 from tailmask.data.encoders.array import ArrayRows
 from tailmask.data.options import DataOptions
-from tailmask.data.readers.arff import Arff, Row
+from tailmask.data.readers.arff import Arff, ArffRow
 from tailmask.data.readers.arff_features import feature_names, read_features
 from tailmask.data.readers.table.frames import matching_columns
 from tailmask.data.readers.table.label_columns import Labels, check_classes, labels_from_matrix
@@ -97,7 +97,7 @@ def _xml_beside(path: Path) -> Path | None:
     return max(beside, key=lambda xml: len(xml.stem), default=None)
 
 
-def _noting_labels(file: Arff, columns: Mapping[int, int], targets: array[int]) -> Iterator[Row]:
+def _noting_labels(file: Arff, columns: Mapping[int, int], targets: array[int]) -> Iterator[ArffRow]:
     """Yield the rows of a file, and append their labels to `targets`."""
     omitted = array("b", [_label(file.attributes[position].omitted) for position in columns])
     for line, cells in file.rows():

@@ -28,7 +28,7 @@ def _has_probabilities(wrapper: PLMMultiOutputClassifier) -> bool:
     return hasattr(wrapper.estimator, "predict_proba")
 
 
-class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Partial Label Masking around an estimator: one clone per label, with Eq. 3 as sample weights.
 
     The estimator takes `sample_weight` in `fit` and has `predict_proba` or `decision_function`. The weight of

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tailmask._util.cores import num_threads
-from tailmask._util.messages import UserError, require
+from tailmask._util.cores import in_threads
+from tailmask._util.messages import UserError
 from tailmask._util.registry import Option, word
-from tailmask._util.seeds import derive
-from tailmask.learners.matrices import Array, Matrix, check_matrix, check_targets, is_sparse, prior_logits
+from tailmask.learners.matrices import Array, Matrix, as_targets, check_matrix, prior_logits
 from tailmask.learners.matrix.flat_trees import FlatTrees
 from tailmask.learners.matrix.inner_folds import inner_cuts
 from tailmask.learners.matrix.lightgbm_text import read_trees
+from tailmask.learners.matrix.lightgbm_training import (
+    InnerBoosters,
+    Keep,
+    LabelTrainer,
+    dealt,
+    learnable,
+    stretches_of,
+)
 from tailmask.learners.matrix.matrix_learner import MatrixLearner, Model
+from tailmask.learners.protocol import NEVER, Deadline
 from tailmask.learners.stored_models import prefixed, take, without_prefix
 from tailmask.masking.ratio_track import Masking, RatioTrack
 
 __all__ = ["BoostLearner", "Boosters", "fit_boosters", "fit_masked_boosters"]
-
-_R = TypeVar("_R")
-
-# Keep probabilities of a stretch of rounds: (2, C) float64.
-_Keep: TypeAlias = Array
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,8 @@ def fit_boosters(
     categorical: Sequence[int] = (),
     pos_power: float = 0.0,
     rounds: int = 100,
-    keep: Sequence[_Keep] = (),
-    deadline: float | None = None,
+    keep: Sequence[Keep] = (),
+    deadline: Deadline = NEVER,
     threads: int | None = None,
 ) -> Boosters:
     """Boost one sequence of trees per label; unknown labels are left out of their label's fit.
@@ -104,9 +105,8 @@ def fit_boosters(
     `keep` has the keep probabilities (2, C) of one or more stretches, into which the rounds are cut: each
     tree is grown on newly drawn negatives and positives, with these probabilities.
 
-    Each label gets an equal part of the time to `deadline`, a time of `time.monotonic()`, and at least one
-    tree. Labels are trained in parallel, each on one thread, so the number of threads does not change the
-    result.
+    Each label gets an equal part of the time to `deadline`, and at least one tree. Labels are trained in
+    parallel, each on one thread, so the number of threads does not change the result.
 
     >>> x = np.arange(60, dtype=np.float32)[:, None]
     >>> boosters = fit_boosters(x, (x > 29).astype(np.int8), seed=0, rounds=20)
@@ -114,25 +114,22 @@ def fit_boosters(
     [False, False, True, True]
     """
     matrix, targets = _checked(matrix, targets, categorical)
-    learnable = _learnable(targets)
-    stretches = _stretches(rounds, keep, num_classes=targets.shape[1])
+    stretches = stretches_of(rounds, keep, num_classes=targets.shape[1])
 
     def work(labels: Sequence[int]) -> list[tuple[int, FlatTrees, Array]]:
-        trainer = _Trainer.of(matrix, categorical, seed=seed)
+        trainer = LabelTrainer.of(matrix, categorical, seed=seed)
         done = []
         for position, label in enumerate(labels):
-            end = None
-            if deadline is not None:
-                end = time.monotonic() + (deadline - time.monotonic()) / (len(labels) - position)
+            own = deadline.part(1 / (len(labels) - position))
             texts = trainer.train(
-                label, targets[:, label], stretches=stretches, pos_power=pos_power, deadline=end
+                label, targets[:, label], stretches=stretches, pos_power=pos_power, deadline=own
             )
             parts = [read_trees(text, features=matrix.shape[1]) for text in texts]
             trees = FlatTrees.join([trees for trees, _ in parts])
             done.append((label, trees, np.concatenate([values for _, values in parts])))
         return done
 
-    done = [job for jobs in _in_threads(work, learnable, threads) for job in jobs]
+    done = [job for jobs in in_threads(work, dealt(learnable(targets), threads), threads) for job in jobs]
     done.sort(key=lambda job: job[0])
     counts = np.zeros(targets.shape[1], dtype=np.int32)
     counts[[label for label, _, _ in done]] = [len(trees.roots) for _, trees, _ in done]
@@ -156,7 +153,7 @@ def fit_masked_boosters(
     categorical: Sequence[int] = (),
     pos_power: float = 0.0,
     rounds: int = 100,
-    deadline: float | None = None,
+    deadline: Deadline = NEVER,
     threads: int | None = None,
 ) -> tuple[Boosters, RatioTrack]:
     """Boost with Partial Label Masking: each tree has its own masks, drawn by Eq. 3.
@@ -172,21 +169,18 @@ def fit_masked_boosters(
     """
     matrix, targets = _checked(matrix, targets, categorical)
     track = RatioTrack(masking, targets)
-    cuts = [
-        _InnerFold.of(matrix, targets, held, categorical=categorical, seed=seed, threads=threads)
-        for _, held in inner_cuts(targets, seed=seed)[:1]  # each further cut would take as much time
-    ]
-    end = None if deadline is None else time.monotonic() + (deadline - time.monotonic()) / 2
+    cuts = inner_cuts(targets, seed=seed)[:1]  # each further cut would take as much time
+    half_time = deadline.part(1 / 2)
     keep = [track.keep.double().numpy()]
-    plan = _stretches(rounds, keep * masking.updates, num_classes=targets.shape[1])
-    for number, (length, _) in enumerate(plan if cuts else []):
-        if end is not None and time.monotonic() > end:
-            break
-        for cut in cuts:
-            cut.boost(rounds=length, keep=keep[-1], stretch=number, pos_power=pos_power)
-        outputs = np.concatenate([cut.scores[cut.held] for cut in cuts])
-        track.update(torch.from_numpy(outputs).float(), targets[np.concatenate([cut.held for cut in cuts])])
-        keep.append(track.keep.double().numpy())
+    plan = stretches_of(rounds, keep * masking.updates, num_classes=targets.shape[1])
+    for _, held in cuts:
+        inner = InnerBoosters.of(matrix, targets, held, categorical=categorical, seed=seed, threads=threads)
+        for number, (length, _) in enumerate(plan):
+            if half_time.passed:
+                break
+            inner.boost(rounds=length, keep=keep[-1], stretch=number, pos_power=pos_power)
+            track.update(torch.from_numpy(inner.scores[held]).float(), targets[held])
+            keep.append(track.keep.double().numpy())
     boosters = fit_boosters(
         matrix,
         targets,
@@ -254,191 +248,4 @@ def _checked(
         raise ValueError(
             f"categorical columns must be from 0 to {matrix.shape[1] - 1}, got {list(categorical)}"
         )
-    return matrix, check_targets(targets, matrix.shape[0])
-
-
-def _learnable(targets: Array) -> list[int]:
-    """The labels with positives and negatives."""
-    return np.flatnonzero((targets == 1).any(0) & (targets == 0).any(0)).tolist()
-
-
-def _stretches(rounds: int, keep: Sequence[_Keep], *, num_classes: int) -> list[tuple[int, _Keep]]:
-    """Rounds and keep probabilities of each stretch; stretches without a round are left out."""
-    keep = list(keep) or [np.ones((2, num_classes))]
-    ends = np.arange(len(keep) + 1) * rounds // len(keep)
-    return [(int(length), each) for length, each in zip(np.diff(ends), keep, strict=True) if length]
-
-
-def _in_threads(work: Callable[[Sequence[int]], _R], labels: Sequence[int], threads: int | None) -> list[_R]:
-    """The results of work on parts of the labels, one part per thread."""
-    workers = max(1, min(threads or num_threads(), len(labels)))
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, [labels[i::workers] for i in range(workers if labels else 0)]))
-
-
-@dataclass(frozen=True)
-class _Trainer:
-    """LightGBM on one thread, with the rows binned once for all labels."""
-
-    matrix: Matrix
-    rows: Any  # lightgbm.Dataset, constructed
-    parameters: Mapping[str, Any]
-    seed: int
-
-    @classmethod
-    def of(cls, matrix: Matrix, categorical: Sequence[int], *, seed: int) -> _Trainer:
-        lightgbm = require("lightgbm", extra="cli")
-        # The first two lines were chosen by out-of-fold scores on emotions, yeast, scene, medical and enron
-        # (seed 0; mean F1 with thresholds / mAP): 50.9 / 54.5, and 48.7 / 51.8 with LightGBM's defaults. Its
-        # filter drops columns before it sees a label: on medical, with many rare words, that costs 7 points.
-        # Leaves of 2 rows were 2 points better there and 1 worse in mAP on emotions. Tried only on emotions,
-        # 50 rounds, 200 at half the learning rate, and 7 or 31 leaves were within chance of these values.
-        parameters = {
-            "feature_pre_filter": False,
-            "feature_fraction": 0.5,
-            "objective": "binary",
-            "metric": "none",
-            "learning_rate": 0.1,
-            "num_leaves": 15,
-            "min_data_in_leaf": 5,
-            "num_threads": 1,
-            "deterministic": True,
-            "force_row_wise": True,
-            "seed": seed % 2**31,
-            "verbosity": -1,
-        }
-        if is_sparse(matrix):  # LightGBM warns about scipy's newer class
-            matrix = require("scipy.sparse", extra="cli").csr_matrix(matrix)
-        rows = lightgbm.Dataset(
-            matrix,
-            np.zeros(matrix.shape[0], dtype=np.float32),
-            categorical_feature=list(categorical),
-            params=parameters,
-        )
-        return cls(matrix, rows.construct(), parameters, seed)
-
-    def train(
-        self,
-        label: int,
-        targets: Array,
-        *,
-        stretches: Sequence[tuple[int, _Keep]],
-        pos_power: float,
-        deadline: float | None,
-    ) -> list[str]:
-        """The texts of one label's models. Each model continues the one before it."""
-        texts: list[str] = []
-        scores = None
-        for number, (rounds, negatives, positives) in enumerate(_merged(stretches, label)):
-            booster = self.boost(
-                targets,
-                rounds=rounds,
-                keep=(negatives, positives),
-                scores=scores,
-                pos_power=pos_power,
-                mask_seed=derive(self.seed, "masks", label, number),
-                deadline=deadline,
-            )
-            texts.append(booster.model_to_string(num_iteration=-1))
-            if deadline is not None and time.monotonic() > deadline:
-                break
-            more = booster.predict(self.matrix, raw_score=True)
-            scores = more if scores is None else scores + more
-        return texts
-
-    def boost(
-        self,
-        targets: Array,
-        *,
-        rounds: int,
-        keep: tuple[float, float],
-        scores: Array | None,
-        pos_power: float,
-        mask_seed: int,
-        deadline: float | None = None,
-    ) -> Any:
-        """A booster of one label that starts from raw scores (N,), by default from the prevalence."""
-        known = np.flatnonzero(targets >= 0)
-        rows = self.rows if len(known) == len(targets) else self.rows.subset(known).construct()
-        rows.set_label(targets[known].astype(np.float32))
-        rows.set_field("init_score", None if scores is None else scores[known])
-        positives = int((targets == 1).sum())
-        parameters = {**self.parameters, "scale_pos_weight": (len(known) / positives - 1) ** pos_power}
-        if scores is not None:  # otherwise each stretch would draw the same columns
-            parameters["feature_fraction_seed"] = mask_seed % 2**31
-        is_masked = min(keep) < 1
-        if is_masked:
-            parameters |= {
-                "bagging_freq": 1,
-                "neg_bagging_fraction": keep[0],
-                "pos_bagging_fraction": keep[1],
-                "bagging_seed": mask_seed % 2**31,
-            }
-        booster = require("lightgbm", extra="cli").Booster(parameters, rows)
-        for _ in range(rounds):
-            is_exhausted = booster.update() and not is_masked  # other masks may leave enough for a split
-            if is_exhausted or (deadline is not None and time.monotonic() > deadline):
-                break
-        return booster
-
-
-def _merged(stretches: Sequence[tuple[int, _Keep]], label: int) -> list[tuple[int, float, float]]:
-    """Rounds and keep probabilities of one label, with equal neighbours merged.
-
-    LightGBM cannot change the fractions of a booster after its first round: `reset_parameter` keeps the old
-    masks, or fails if the share of drawn rows crosses one half. So a new booster starts when they change.
-    """
-    merged: list[tuple[int, float, float]] = []
-    for rounds, keep in stretches:
-        negatives, positives = float(keep[0, label]), float(keep[1, label])
-        if merged and merged[-1][1:] == (negatives, positives):
-            rounds += merged.pop()[0]
-        merged.append((rounds, negatives, positives))
-    return merged
-
-
-@dataclass(frozen=True)
-class _InnerFold:
-    """Boosters of all labels that train without the held-out rows, and their raw scores so far."""
-
-    targets: Array  # (N, C), unknown in the rows that are held out
-    held: npt.NDArray[np.int64]
-    trainers: Sequence[tuple[_Trainer, Sequence[int]]]  # each trainer with its labels
-    scores: npt.NDArray[np.float64]  # (N, C)
-
-    @classmethod
-    def of(
-        cls,
-        matrix: Matrix,
-        targets: Array,
-        held: npt.NDArray[np.int64],
-        *,
-        categorical: Sequence[int],
-        seed: int,
-        threads: int | None,
-    ) -> _InnerFold:
-        targets = targets.copy()
-        targets[held] = -1
-        trainers = _in_threads(
-            lambda labels: (_Trainer.of(matrix, categorical, seed=seed), labels), _learnable(targets), threads
-        )
-        return cls(targets, held, trainers, np.tile(prior_logits(targets), (len(targets), 1)))
-
-    def boost(self, *, rounds: int, keep: _Keep, stretch: int, pos_power: float) -> None:
-        """Train more rounds of each label."""
-
-        def work(part: tuple[_Trainer, Sequence[int]]) -> None:
-            trainer, labels = part
-            for label in labels:
-                booster = trainer.boost(
-                    self.targets[:, label],
-                    rounds=rounds,
-                    keep=(float(keep[0, label]), float(keep[1, label])),
-                    scores=self.scores[:, label],
-                    pos_power=pos_power,
-                    mask_seed=derive(trainer.seed, "masks", label, stretch),
-                )
-                self.scores[:, label] += booster.predict(trainer.matrix, raw_score=True)
-
-        with ThreadPoolExecutor(max(1, len(self.trainers))) as pool:
-            list(pool.map(work, self.trainers))
+    return matrix, as_targets(targets, matrix.shape[0])

@@ -14,6 +14,18 @@ from tailmask.learners.stored_models import take
 
 __all__ = ["FlatTrees", "float32_below"]
 
+_TYPES: dict[str, type[np.generic]] = {
+    "size": np.int64,
+    "roots": np.int32,
+    "feature": np.int32,
+    "threshold": np.float32,
+    "children": np.int32,
+    "missing_left": np.uint8,
+    "category_set": np.int32,
+    "set_starts": np.int32,
+    "set_words": np.uint32,
+}
+
 
 @dataclass(frozen=True)
 class FlatTrees:
@@ -56,20 +68,19 @@ class FlatTrees:
         set_words: npt.ArrayLike = (),
     ) -> FlatTrees:
         """Trees from plain numbers; without `category_set` all nodes are numerical."""
-        nodes = np.asarray(feature, dtype=np.int32)
-        return cls(
-            size=np.array([features, leaves], dtype=np.int64),
-            roots=np.asarray(roots, dtype=np.int32),
-            feature=nodes,
-            threshold=np.asarray(threshold, dtype=np.float32),
-            children=np.asarray(children, dtype=np.int32).reshape(-1, 2),
-            missing_left=np.asarray(missing_left, dtype=np.uint8),
-            category_set=np.asarray(
-                np.full(len(nodes), -1) if category_set is None else category_set, np.int32
-            ),
-            set_starts=np.asarray(set_starts, dtype=np.int32),
-            set_words=np.asarray(set_words, dtype=np.uint32),
-        )
+        nodes = len(np.asarray(feature))
+        values = {
+            "size": (features, leaves),
+            "roots": roots,
+            "feature": feature,
+            "threshold": threshold,
+            "children": np.asarray(children, dtype=np.int32).reshape(-1, 2),
+            "missing_left": missing_left,
+            "category_set": np.full(nodes, -1) if category_set is None else category_set,
+            "set_starts": set_starts,
+            "set_words": set_words,
+        }
+        return cls(**{name: np.asarray(values[name], dtype) for name, dtype in _TYPES.items()})
 
     @classmethod
     def join(cls, parts: Sequence[FlatTrees]) -> FlatTrees:
@@ -159,22 +170,12 @@ class FlatTrees:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> FlatTrees:
         """The trees from stored arrays; a UserError unless every descent ends at an existing leaf."""
-        size = take(arrays, "size", dtype=np.int64, shape=(2,))
-        roots = take(arrays, "roots", dtype=np.int32, shape=(None,))
-        feature = take(arrays, "feature", dtype=np.int32, shape=(None,))
-        nodes = len(feature)
-        starts = take(arrays, "set_starts", dtype=np.int32, shape=(None,))
-        trees = cls(
-            size=size,
-            roots=roots,
-            feature=feature,
-            threshold=take(arrays, "threshold", dtype=np.float32, shape=(nodes,)),
-            children=take(arrays, "children", dtype=np.int32, shape=(nodes, 2)),
-            missing_left=take(arrays, "missing_left", dtype=np.uint8, shape=(nodes,)),
-            category_set=take(arrays, "category_set", dtype=np.int32, shape=(nodes,)),
-            set_starts=starts,
-            set_words=take(arrays, "set_words", dtype=np.uint32, shape=(None,)),
-        )
+        nodes = len(take(arrays, "feature", dtype=np.int32, shape=(None,)))
+        shapes: dict[str, tuple[int | None, ...]] = dict.fromkeys(_TYPES, (None,))
+        shapes |= dict.fromkeys(("threshold", "missing_left", "category_set"), (nodes,))
+        shapes |= {"size": (2,), "children": (nodes, 2)}
+        types = _TYPES.items()
+        trees = cls(**{name: take(arrays, name, dtype=kind, shape=shapes[name]) for name, kind in types})
         trees._check()
         return trees
 

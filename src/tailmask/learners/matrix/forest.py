@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -13,12 +11,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tailmask._util.cores import num_threads
+from tailmask._util.cores import in_threads
 from tailmask._util.messages import UserError, require
 from tailmask._util.registry import Option, word
-from tailmask.learners.matrices import Array, Matrix, check_matrix, check_targets, is_sparse, prior_logits
+from tailmask.learners.matrices import Array, Matrix, as_targets, check_matrix, is_sparse, prior_logits
 from tailmask.learners.matrix.flat_trees import FlatTrees, float32_below
 from tailmask.learners.matrix.matrix_learner import MatrixLearner, Model
+from tailmask.learners.protocol import NEVER, Deadline
 from tailmask.learners.stored_models import prefixed, take, without_prefix
 
 __all__ = ["Forest", "ForestLearner", "fit_forest"]
@@ -104,7 +103,7 @@ def fit_forest(
     seed: int,
     trees: int = 300,
     min_samples_leaf: int = 1,
-    deadline: float | None = None,
+    deadline: Deadline = NEVER,
     threads: int | None = None,
 ) -> Forest:
     """Grow extremely randomised trees on all labels at once.
@@ -116,8 +115,8 @@ def fit_forest(
     The structure is grown with unknown labels as negatives. The shares in the leaves count only known labels.
     A leaf without a known label of a class votes with the prevalence.
 
-    After `deadline`, a time of `time.monotonic()`, no further tree is started, but one is always grown. The
-    number of threads does not change the result.
+    After `deadline` no further tree is started, but one is always grown. The number of threads does not
+    change the result.
 
     >>> x = np.arange(20, dtype=np.float32)[:, None]
     >>> forest = fit_forest(x, (x > 9).astype(np.int8), seed=0, trees=5)
@@ -125,15 +124,16 @@ def fit_forest(
     True
     """
     matrix = check_matrix(matrix, missing=True)
-    targets = check_targets(targets, matrix.shape[0])
+    targets = as_targets(targets, matrix.shape[0])
     if trees < 1:
         raise ValueError(f"a forest needs at least one tree, got {trees}")
     sparse, tree_module = require("scipy.sparse", extra="cli"), require("sklearn.tree", extra="cli")
     columns = sparse.csc_array(matrix) if is_sparse(matrix) else matrix
     labels = _Labels.of(targets)
 
-    def grow(index: int, tree_seed: int) -> tuple[FlatTrees, Any] | None:
-        if index and deadline is not None and time.monotonic() > deadline:
+    def grow(job: tuple[int, int]) -> tuple[FlatTrees, Any] | None:
+        index, tree_seed = job
+        if index and deadline.passed:
             return None
         tree = tree_module.ExtraTreeRegressor(
             max_features="sqrt", min_samples_leaf=min_samples_leaf, random_state=tree_seed
@@ -143,8 +143,7 @@ def fit_forest(
         return flat, labels.shares(leaf_of_node[grown.apply(matrix)], flat.leaves)
 
     seeds = (np.random.SeedSequence(seed).generate_state(trees) >> 1).tolist()
-    with ThreadPoolExecutor(threads or num_threads()) as pool:
-        grown = [tree for tree in pool.map(grow, range(trees), seeds) if tree is not None]
+    grown = [tree for tree in in_threads(grow, enumerate(seeds), threads) if tree is not None]
     shares = sparse.vstack([part for _, part in grown], format="csr")
     return Forest(
         FlatTrees.join([flat for flat, _ in grown]), check_matrix(shares, missing=False), labels.prior

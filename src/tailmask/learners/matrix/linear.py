@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from tailmask._util.cores import num_threads
+from tailmask._util.cores import in_threads
 from tailmask._util.messages import UserError, require
 from tailmask._util.registry import Option, word
-from tailmask.learners.matrices import Array, Matrix, check_matrix, check_targets, prior_logits
+from tailmask.learners.matrices import Array, Matrix, as_targets, check_matrix, prior_logits
 from tailmask.learners.matrix.inner_folds import inner_cuts
 from tailmask.learners.matrix.matrix_learner import MatrixLearner, Model
+from tailmask.learners.protocol import NEVER, Deadline
 from tailmask.learners.stored_models import take
 from tailmask.masking.ratio_track import Masking, RatioTrack
 
 __all__ = ["LinearLearner", "LinearModel", "fit_linear", "fit_masked_linear"]
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 _GRID = (1.0, 0.1, 10.0)  # 1 first: with a short deadline there is no time for more
 _HALF_STEP = 3.0
@@ -80,7 +76,7 @@ def fit_linear(
     pos_power: float = 0.0,
     label_weights: Array | None = None,
     start: LinearModel | None = None,
-    deadline: float | None = None,
+    deadline: Deadline = NEVER,
     threads: int | None = None,
 ) -> LinearModel:
     """Fit one logistic regression per label; unknown labels are left out of their label's fit.
@@ -95,7 +91,7 @@ def fit_linear(
     count; if all have fewer, C is 1. Average precision is too noisy for this choice: C would differ between
     folds, and so would the scale of their logits.
 
-    The choice of C takes at most a third of the time to `deadline`, a time of `time.monotonic()`. Labels that
+    The choice of C takes at most a third of the time to `deadline`. Labels that
     are not started by the deadline keep the weights of `start`, else get the logit of their prevalence.
 
     >>> x = np.arange(-5, 5, dtype=np.float32)[:, None]
@@ -107,13 +103,12 @@ def fit_linear(
     if C is not None and not C > 0:
         raise ValueError(f"C must be above 0, got {C}")
     strength = C if C is not None else None if start is None else start.C
-    threads = threads or num_threads()
     with warnings.catch_warnings(), require("threadpoolctl", extra="cli").threadpool_limits(1):
         warnings.filterwarnings(
             "ignore", category=require("sklearn.exceptions", extra="cli").ConvergenceWarning
         )
         if strength is None:
-            strength = _choose(problem, seed=seed, deadline=_part(deadline, 1 / 3), threads=threads)
+            strength = _choose(problem, seed=seed, deadline=deadline.part(1 / 3), threads=threads)
         return _fit_all(problem, strength, deadline=deadline, threads=threads)
 
 
@@ -125,7 +120,7 @@ def fit_masked_linear(
     seed: int,
     C: float | None = None,  # noqa: N803  as in `fit_linear`
     pos_power: float = 0.0,
-    deadline: float | None = None,
+    deadline: Deadline = NEVER,
     threads: int | None = None,
 ) -> tuple[LinearModel, RatioTrack]:
     """Fit with Partial Label Masking: each label's weight is its keep probability (Eq. 3 in expectation).
@@ -141,15 +136,15 @@ def fit_masked_linear(
     (torch.Size([16, 1]), 8)
     """
     matrix = check_matrix(matrix, missing=False)
-    targets = check_targets(targets, matrix.shape[0])
+    targets = as_targets(targets, matrix.shape[0])
     options: dict[str, Any] = {"seed": seed, "pos_power": pos_power, "threads": threads}
-    plain = fit_linear(matrix, targets, C=C, deadline=_part(deadline, 1 / 3), **options)
+    plain = fit_linear(matrix, targets, C=C, deadline=deadline.part(1 / 3), **options)
     track = RatioTrack(masking, targets)
     cuts = inner_cuts(targets, seed=seed)
     models: list[LinearModel | None] = [None] * len(cuts)
-    end = _part(deadline, 1 / 2)
+    half_time = deadline.part(1 / 2)
     for _ in range(masking.updates if cuts else 0):
-        if end is not None and time.monotonic() > end:
+        if half_time.passed:
             break
         weights = track.label_weights(targets)
         models = [
@@ -210,12 +205,6 @@ class LinearLearner(MatrixLearner):
         return model, unmasked if shift is None else unmasked + shift
 
 
-def _part(deadline: float | None, share: float) -> float | None:
-    """The moment after this share of the time to a deadline."""
-    now = time.monotonic()
-    return None if deadline is None else now + (deadline - now) * share
-
-
 @dataclass(frozen=True)
 class _Problem:
     """The checked inputs of a fit."""
@@ -237,7 +226,7 @@ class _Problem:
         start: LinearModel | None,
     ) -> _Problem:
         matrix = check_matrix(matrix, missing=False)
-        targets = check_targets(targets, matrix.shape[0])
+        targets = as_targets(targets, matrix.shape[0])
         shape = (matrix.shape[1], targets.shape[1])
         if label_weights is not None:
             label_weights = np.asarray(label_weights, dtype=np.float32)
@@ -282,7 +271,7 @@ class _Problem:
         return model.coef_[0], float(model.intercept_[0])
 
 
-def _fit_all(problem: _Problem, strength: float, *, deadline: float | None, threads: int) -> LinearModel:
+def _fit_all(problem: _Problem, strength: float, *, deadline: Deadline, threads: int | None) -> LinearModel:
     learnable = problem.labels_with(1)
     weights, bias = np.zeros_like(problem.start.weights), prior_logits(problem.targets).astype(np.float32)
     weights[:, learnable], bias[learnable] = (
@@ -291,7 +280,7 @@ def _fit_all(problem: _Problem, strength: float, *, deadline: float | None, thre
     )
 
     def fit(label: int) -> None:
-        if deadline is None or time.monotonic() < deadline:
+        if not deadline.passed:
             weights[:, label], bias[label] = problem.fit_label(
                 label,
                 np.flatnonzero(problem.targets[:, label] >= 0),
@@ -299,11 +288,11 @@ def _fit_all(problem: _Problem, strength: float, *, deadline: float | None, thre
                 coefficients=(weights[:, label], float(bias[label])),
             )
 
-    _in_threads(fit, learnable, threads)
+    in_threads(fit, learnable, threads)
     return LinearModel(weights, bias, strength)
 
 
-def _choose(problem: _Problem, *, seed: int, deadline: float | None, threads: int) -> float:
+def _choose(problem: _Problem, *, seed: int, deadline: Deadline, threads: int | None) -> float:
     """The C with the lowest mean log-loss on held-out rows; an unfinished score does not count."""
     generator = np.random.default_rng(seed)
     labels = generator.permutation(problem.labels_with(_ENOUGH))[:_MOST_LABELS]
@@ -312,11 +301,9 @@ def _choose(problem: _Problem, *, seed: int, deadline: float | None, threads: in
 
     def score(strength: float) -> None:
         def one(cut: tuple[int, Array, Array]) -> float | None:
-            if deadline is not None and time.monotonic() > deadline:
-                return None
-            return _held_out_score(problem, cut, strength=strength)
+            return None if deadline.passed else _held_out_score(problem, cut, strength=strength)
 
-        found = _in_threads(one, cuts, threads)
+        found = in_threads(one, cuts, threads)
         finished = [value for value in found if value is not None]
         if finished and len(finished) == len(cuts):
             scores[strength] = float(np.mean(finished))
@@ -352,11 +339,6 @@ def _held_out_score(problem: _Problem, cut: tuple[int, Array, Array], *, strengt
     outputs = problem.matrix[held_out] @ weights + bias
     labels = problem.targets[held_out, label]
     return -float(np.logaddexp(0, np.where(labels == 1, -outputs, outputs)).mean())
-
-
-def _in_threads(function: Callable[[_T], _R], jobs: Iterable[_T], threads: int) -> list[_R]:
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(function, jobs))
 
 
 def _unweighted(targets: Array, pos_power: float) -> Array | None:

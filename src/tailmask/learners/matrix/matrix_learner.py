@@ -19,7 +19,7 @@ from tailmask.data.encoders.text import MOST_TERMS
 from tailmask.data.rows import Rows
 from tailmask.learners.matrices import Array, Matrix
 from tailmask.learners.matrix.row_encoders import RowEncoder, check_width, encoder_from_json, fit_encoder
-from tailmask.learners.protocol import NEVER, Deadline, Progress
+from tailmask.learners.protocol import NEVER, Deadline, FitProgress, silent
 from tailmask.learners.stored_models import Stored, prefixed, save_fitted, take, without_prefix
 
 __all__ = ["FittedModel", "MatrixLearner", "Model"]
@@ -114,7 +114,7 @@ class MatrixLearner:
         seed: int,
         workdir: Path | None = None,
         deadline: Deadline = NEVER,
-        progress: Progress | None = None,
+        progress: FitProgress = silent,
     ) -> FittedModel:
         """Fit the encoder and the model; nothing is kept in `workdir`."""
         terms = max(MOST_TERMS, min(_TERMS, _WEIGHTS // rows.labelled.shape[1]))
@@ -123,7 +123,7 @@ class MatrixLearner:
             "matrix": encoder.encode(rows),
             "targets": rows.labelled,
             "seed": seed,
-            "deadline": deadline.moment,
+            "deadline": deadline,
         }
         model, shift = self.fit_model(inputs, categorical=encoder.categorical)
         return FittedModel(self.declared_as, encoder, model, shift)

@@ -222,7 +222,7 @@ class EncodedTable:
         """The matrix in float32: CSR if there are texts or many categories, else dense."""
         if not _is_frame(rows):
             raise UserError("the model was fitted on a table, but the rows are an array: pass a table")
-        matrix: Matrix = self.encoder.encode(typed_columns(rows.features, self._types))
+        matrix: Matrix = self.encoder.encode(typed_columns(rows.features, self.encoder.types))
         if is_sparse(matrix) and self.encoder.form == "raw":
             gaps = np.isnan(matrix.data)
             matrix.data[gaps] = self._gaps[matrix.indices[gaps]]
@@ -231,12 +231,6 @@ class EncodedTable:
     def to_json(self) -> dict[str, Any]:
         """The fitted encoding, column by column."""
         return self.encoder.to_json()
-
-    @property
-    def _types(self) -> dict[str, Any]:
-        polars = require("polars", extra="tables")
-        types = {"number": polars.Float64, "boolean": polars.Boolean}
-        return {column.name: types.get(column.kind, polars.String) for column in self.encoder.columns}
 
     @cached_property
     def _gaps(self) -> npt.NDArray[np.float32]:
@@ -287,7 +281,8 @@ def _fit_words(rows: Rows, text_terms: int) -> TextColumn | None:
 
 
 def _series(texts: npt.NDArray[np.object_]) -> pl.Series:
-    return require("polars", extra="tables").Series("text", texts.tolist())  # type: ignore[no-any-return]
+    series: pl.Series = require("polars", extra="tables").Series("text", texts.tolist())
+    return series
 
 
 def _is_frame(rows: Rows) -> bool:

@@ -119,11 +119,11 @@ def _counts(run: Run, setting: ResolvedSetting, split: Literal["train", "test"])
         arrays = run.predictions()
         logits, targets = torch.from_numpy(arrays["test_logits"]), torch.from_numpy(arrays["test_targets"])
     else:
-        from tailmask.runs.model_file import load_model
+        from tailmask.runs.model_file import read_model
         from tailmask.training.split_outputs import all_targets, predict
 
         train = load_data(setting.data, setting.options).train
-        network, _ = load_model(run.folder / "model.safetensors", model=run.config["recipe"]["model"]["name"])
+        network, _ = read_model(run.folder / "model.safetensors", model=run.config["recipe"]["model"]["name"])
         logits, targets = predict(network, train), all_targets(train)
     known = targets >= 0
     return histogram(logits.sigmoid(), targets.clamp(min=0), NUM_BINS, known=known)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tailmask.report.charts.class_bars import by_class, class_curves
 from tailmask.report.charts.difference_bars import differences, grouped_bars
 from tailmask.report.charts.distributions import output_distributions, toy_example
-from tailmask.report.charts.inline_svg import to_svg
 from tailmask.report.charts.output_curves import calibration_curves, precision_recall_curves
 from tailmask.report.charts.over_epochs import (
     MOST_LINES,
@@ -13,6 +12,7 @@ from tailmask.report.charts.over_epochs import (
     loss_curves,
     ratio_trajectories,
 )
+from tailmask.report.charts.svg_output import to_svg
 
 __all__ = [
     "MOST_LINES",

@@ -37,7 +37,7 @@ def train_table(session: Session, checkpoint: dict[str, Any]) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     parts.network.to(device).train()
     parts.objective.to(device).train()
-    optimizer = build_optimizer(parts.network, config.recipe.optimizer)
+    optimizer = fused_optimizer(parts.network, config.recipe.optimizer)
     loop = TableLoop(
         parts.network, parts.objective, optimizer, bf16=config.precision == "bf16", device=device
     )
@@ -52,8 +52,7 @@ def train_table(session: Session, checkpoint: dict[str, Any]) -> None:
                 f"the checkpoint in {session.folder} does not fit this run: remove the folder to train again"
             ) from error
     epochs = config.recipe.schedule.epochs
-    if progress is not None:
-        progress.begin(done=done, total=epochs)
+    progress.begin(done=done, total=epochs)
     checkpoints = Checkpoints(session, state, optimizer)
     with terminations():
         try:
@@ -82,30 +81,24 @@ def _train_epoch(session: Session, loop: TableLoop, epoch: int) -> dict[str, Any
     def rate(index: int) -> float:
         return lr * schedule.factor(epoch + index * step, step)
 
-    reports = None if session.progress is None else StepReports(session.progress)
+    reports = StepReports(session.progress)
 
     def report(index: int, loss: float, num_samples: int) -> None:
-        if reports is not None:
-            reports.add(loss, epoch=epoch + 1, share=(index + 1) / number, num_samples=num_samples)
+        reports.add(loss, epoch=epoch + 1, share=(index + 1) / number, num_samples=num_samples)
 
-    fault = loop.run(
-        batches(_Rows(parts.dataset.train), order, schedule.batch_size),
-        rate=rate,
-        on_step=None if reports is None else report,
-    )
+    rows = batches(_Rows(parts.dataset.train), order, schedule.batch_size)
+    fault = loop.run(rows, rate=rate, on_step=report)
     if fault is not None:
         raise parts.fault_error(fault, epoch=epoch, num_steps=number)
     validation = parts.validate(device=loop.device)
     update = parts.end_epoch(epoch, lr=rate(number - 1))
-    ratio, keep = in_force or (None, None)
     return epoch_record(
         epoch=epoch,
         loss=loop.total / len(order),
         lr=rate(number - 1),
         seconds=time.perf_counter() - began,
         num_samples=len(order),
-        ratio=ratio,
-        keep=keep,
+        in_force=in_force,
         update=update,
         validation=validation,
     )
@@ -172,7 +165,7 @@ class Checkpoints:
         }
 
 
-def build_optimizer(network: nn.Module, recipe: OptimizerRecipe) -> Optimizer:
+def fused_optimizer(network: nn.Module, recipe: OptimizerRecipe) -> Optimizer:
     """The recipe's optimiser over the network's parameters."""
     last = None if recipe.decay_last_bias else last_bias(network)
     groups = [([each for each in network.parameters() if each is not last], recipe.weight_decay)]

@@ -135,15 +135,13 @@ class TrainingModule(pl.LightningModule):
         update = self.parts.end_epoch(self.current_epoch, lr=lr)
         total = torch.tensor(self._watch.total, device=self.device)
         num_samples = len(self.objective.order(self.current_epoch))
-        ratio, keep = self._in_force or (None, None)
         self.record = epoch_record(
             epoch=self.current_epoch,
             loss=float(self.trainer.strategy.reduce(total, reduce_op="sum")) / num_samples,
             lr=lr,
             seconds=time.perf_counter() - self._began,
             num_samples=num_samples,
-            ratio=ratio,
-            keep=keep,
+            in_force=self._in_force,
             update=update,
             validation=validation,
         )

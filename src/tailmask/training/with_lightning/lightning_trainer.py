@@ -25,12 +25,9 @@ def build_trainer(
     placement: Placement,
     recorder: EpochRecorder,
     *,
-    progress: Progress | None,
+    progress: Progress,
 ) -> pl.Trainer:
     """The trainer of a run; `recorder` writes its epochs."""
-    callbacks: list[pl.Callback] = [recorder]
-    if progress is not None:
-        callbacks.append(ProgressCallback(progress))
     return pl.Trainer(
         devices=placement.devices,
         num_nodes=placement.num_nodes,
@@ -38,7 +35,7 @@ def build_trainer(
         precision="bf16-mixed" if config.precision == "bf16" else "32-true",
         max_epochs=config.recipe.schedule.epochs,
         accumulate_grad_batches=config.recipe.schedule.accumulate,
-        callbacks=callbacks,
+        callbacks=[recorder, ProgressCallback(progress)],
         plugins=[AtomicCheckpointIO(), _cluster(placement)],
         logger=False,
         default_root_dir=recorder.folder,

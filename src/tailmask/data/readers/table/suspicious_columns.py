@@ -24,7 +24,7 @@ from tailmask.data.readers.table.numerals import PLAIN_NUMBERS, near_numbers
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["IMAGES", "column_notes", "holds_images"]
+__all__ = ["IMAGES", "AnyTableEncoder", "column_notes", "holds_images"]
 
 IMAGES = "looks like image files: call the column `path` to learn from them"
 

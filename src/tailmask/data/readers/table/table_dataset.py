@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,9 +17,9 @@ from tailmask.data.copied_rows import compared_columns, frame_keys
 from tailmask.data.encoders.dates import DateColumn, read_moments
 from tailmask.data.encoders.numbers import as_float
 from tailmask.data.encoders.standard_table import StandardTableEncoder, fit_standard_encoder
-from tailmask.data.encoders.table import TableEncoder, fit_table_encoder
+from tailmask.data.encoders.table import fit_table_encoder
 from tailmask.data.encoders.text import MOST_TERMS
-from tailmask.data.giveaway_features import Features, give_away_notes, sampled
+from tailmask.data.giveaway_features import FeatureSample, give_away_notes, sampled
 from tailmask.data.options import DataOptions
 from tailmask.data.readers.image_list import FileRows, file_rows, path_column
 from tailmask.data.readers.table.column_summary import ColumnUse, column_uses
@@ -33,7 +33,7 @@ from tailmask.data.readers.table.label_columns import (
     read_classes,
 )
 from tailmask.data.readers.table.numerals import bare_cells, with_numbers
-from tailmask.data.readers.table.suspicious_columns import IMAGES, column_notes, holds_images
+from tailmask.data.readers.table.suspicious_columns import IMAGES, AnyTableEncoder, column_notes, holds_images
 from tailmask.data.readers.table.tags import read_tags, tag_notes
 from tailmask.data.readers.table.text_rows import TextRows, select_texts
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TableRows", "TextRows", "read_table", "table_rows"]
 
-AnyTableEncoder: TypeAlias = TableEncoder | StandardTableEncoder
 
 # The words that a label may be, in upper or lower case.
 _WORDS = {"true": "1", "yes": "1", "y": "1", "false": "0", "no": "0", "n": "0"}
@@ -128,7 +127,7 @@ class TableRows:
         told = give_away_notes(self._features(encoder, rows), labels.take(rows), labels.classes)
         return [*column_notes(self.frame, encoder, self.uses(encoder), constant=constant), *told]
 
-    def _features(self, encoder: AnyTableEncoder, index: NDArray[np.int64]) -> Features:
+    def _features(self, encoder: AnyTableEncoder, index: NDArray[np.int64]) -> FeatureSample:
         """The columns of some rows as numbers, categories by the order of their values; no texts."""
         polars = require("polars", extra="tables")
         rows, used = self.frame[index], [column for column in encoder.columns if column.kind != "text"]
@@ -143,7 +142,7 @@ class TableRows:
             else:
                 values[:, number] = as_float(series)
         categories = {number for number, column in enumerate(used) if column.kind == "category"}
-        return Features(tuple(column.name for column in used), values, frozenset(categories))
+        return FeatureSample(tuple(column.name for column in used), values, frozenset(categories))
 
     @property
     def types(self) -> dict[str, Any]:

@@ -1,20 +1,22 @@
-"""Figures as inline SVG elements of a page."""
+"""Figures as SVG: inline elements of a page, and files."""
 
 from __future__ import annotations
 
 import io
 import re
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from tailmask._util.files import atomic_path
 from tailmask._util.messages import require
 from tailmask.report.charts.style import GRID, MUTED, SERIES, SETTINGS, TEXT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["to_svg"]
+__all__ = ["save_svg", "to_svg"]
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
@@ -22,6 +24,8 @@ _HREF = "{http://www.w3.org/1999/xlink}href"
 _VARIABLES = {TEXT: "currentColor", MUTED: "var(--muted)", GRID: "var(--grid)", "#ffffff": "var(--card)"} | {
     colour: f"var(--series-{index})" for index, colour in enumerate(SERIES)
 }
+# Text in files is not drawn as curves, and the same figure gives the same bytes.
+_FILE_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "tailmask"}
 _MORE_THAN_TWO_DECIMALS = re.compile(r"(\d\.\d\d)\d+")
 
 
@@ -70,3 +74,11 @@ def _in_page(name: str, value: str, prefix: str) -> str:
     for colour, variable in _VARIABLES.items():
         value = value.replace(colour, variable)
     return _MORE_THAN_TWO_DECIMALS.sub(r"\1", value)
+
+
+def save_svg(figure: Figure, path: Path) -> None:
+    """Write a figure atomically, on white: its text is dark, and a reader's page may be dark too."""
+    matplotlib = require("matplotlib", extra="cli")
+    with matplotlib.rc_context(_FILE_SETTINGS), warnings.catch_warnings(), atomic_path(path) as temporary:
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph")  # the viewer's fonts show the text, not ours
+        figure.savefig(temporary, format="svg", facecolor="white", metadata={"Date": None})
