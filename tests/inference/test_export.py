@@ -216,6 +216,6 @@ def other_when_exported(*, shape, num_classes):
 def test_a_program_that_differs_is_not_written(name, tmp_path):
     model = f"{__name__}:other_when_exported"
     file = random_model(tmp_path / "own.safetensors", model={"name": model})
-    with pytest.raises(UserError, match=rf"{name} is not written: .* differ from the network's by 0\.01"):
+    with pytest.raises(UserError, match=rf"{name} is not written: .* differ from the model's by 0\.01"):
         export_model(file, tmp_path / name, model=model)
     assert [path.name for path in tmp_path.iterdir()] == ["own.safetensors"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from tailmask import __version__
 from tailmask.inference.predictor import Predictor
+from tailmask.inference.row_predictor import RowPredictor
 
-__all__ = ["architecture", "metadata"]
+__all__ = ["architecture", "as_texts", "metadata", "row_metadata"]
 
 OUTPUTS = {
     "probabilities": "(batch, classes), the activation of the logits",
@@ -29,6 +32,37 @@ def metadata(predictor: Predictor) -> dict[str, Any]:
         "shape": description.shape,
         "outputs": OUTPUTS,
         "encoder": description.encoder,
+    }
+
+
+def row_metadata(predictor: RowPredictor, inputs: list[dict[str, str]]) -> dict[str, Any]:
+    """The same facts about a program on raw rows: its inputs in place of an encoder."""
+    facts, thresholds = predictor.model.facts, predictor.decision.thresholds
+    return {
+        "tailmask_version": __version__,
+        "method": facts.method,
+        "classes": facts.classes,
+        "single_label": facts.single_label,
+        "thresholds": None if thresholds is None else thresholds.tolist(),
+        "prior_shift": None,
+        "activation": facts.activation,
+        "outputs": {
+            "probabilities": "(batch, classes) in float64, the activation of the logits",
+            "logits": "(batch, classes) in float32, for the prevalence of the data",
+        },
+        "inputs": inputs,
+    }
+
+
+def as_texts(about: Mapping[str, Any]) -> dict[str, str]:
+    """Metadata as texts: JSON, unless they are texts already.
+
+    >>> as_texts({"method": "bce", "classes": ["a", "b"]})
+    {'method': 'bce', 'classes': '["a", "b"]'}
+    """
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in about.items()
     }
 
 
