@@ -119,15 +119,15 @@ def _write_row_program(predictor: RowPredictor, run: Path, out: Path) -> Exporte
     """Write the model as an ONNX program that takes raw rows."""
     if out.suffix.lower() != ".onnx":
         raise UserError(
-            f"{out.suffix} files hold one network, but the model of {run} has several parts, or is no network: "
-            "write an .onnx file, or train one network with --folds 1"
+            f"{out.suffix} files need a single network, but {run} has another kind of model: write an .onnx "
+            "file, or train one network with --folds 1"
         )
-    from tailmask.inference.onnx.row_program import row_program
+    from tailmask.inference.onnx.row_program import build_row_program
 
     instead = f"predict with `tailmask predict {run}` instead"
     try:
         with _quiet():
-            content, difference = row_program(predictor)
+            content, difference = build_row_program(predictor)
     except UserError as error:
         raise UserError(f"{run} cannot be exported to {out}: {error}; {instead}") from error
     except Exception as error:  # torch, onnx and ONNX Runtime raise many kinds, none of them documented

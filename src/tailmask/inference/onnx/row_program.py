@@ -16,13 +16,13 @@ from tailmask.inference.row_predictor import RowPredictor
 from tailmask.learners.matrix.row_encoders import EncodedTable
 from tailmask.learners.trained_model import TrainedModel
 
-__all__ = ["row_program"]
+__all__ = ["build_row_program"]
 
 # The rows that are drawn to compare the program with the model.
 CHECKED_ROWS = 300
 
 
-def row_program(predictor: RowPredictor) -> tuple[bytes, float]:
+def build_row_program(predictor: RowPredictor) -> tuple[bytes, float]:
     """The ONNX file of a model on raw rows, and the largest difference of its probabilities."""
     model = predictor.model
     inputs, graph = _inputs(model), Graph()
@@ -41,7 +41,7 @@ def _inputs(model: TrainedModel) -> RowInputs:
     encoders = [single.encoder for single in single_models(model.fitted)]
     if isinstance(model.row_format, TableFormat):
         tables = [encoder.encoder for encoder in encoders if isinstance(encoder, EncodedTable)]
-        return TableInputs.of(tables, model.row_format.names)
+        return TableInputs.of(tables, model.row_format)
     return ArrayInputs(tuple(encoders), model.row_format.num_features)
 
 

@@ -48,7 +48,7 @@ def _scaled(graph: Graph, encoder: TableEncoder, cell: Cell) -> str:
     """Scaled numbers and days, parts of dates as points on a circle, marks of empty cells, one-hot values."""
     numbers: dict[str, tuple[str, Scale]] = {}
     angles, empty = {}, {}
-    wanted = []  # the outputs in the encoder's order
+    wanted: list[tuple[str, ...]] = []  # the outputs in the encoder's order
     one_hot = []
     for column in encoder.columns:  # categories come last
         name = column.name
@@ -67,7 +67,8 @@ def _scaled(graph: Graph, encoder: TableEncoder, cell: Cell) -> str:
             if column.marks_empty:
                 empty[name] = cell(name, "empty")
                 wanted.append(("empty", name))
-    made, values = [], []
+    made: list[tuple[str, ...]] = []
+    values: list[str] = []
     if numbers:
         values += _on_scales(graph, *zip(*numbers.values(), strict=True))
         made += [(way, name) for way in ("squashed", "score") for name in numbers]
@@ -98,7 +99,7 @@ def _on_scales(graph: Graph, numbers: Sequence[str], scales: Sequence[Scale]) ->
 
 
 def _interpolated(graph: Graph, numbers: str, scales: Sequence[Scale]) -> str:
-    """The levels of numbers (batch, K) between the knots of their scale, as `np.interp` gives them; 0 without knots."""
+    """The levels of numbers (batch, K) between knots, as `np.interp` gives them; 0 if there are no knots."""
     longest = max(1, *(len(scale.knots) for scale in scales))
     knots = np.full((len(scales), longest), np.inf)
     level, slope, origin = (np.zeros((len(scales), longest + 1)) for _ in range(3))
@@ -108,8 +109,9 @@ def _interpolated(graph: Graph, numbers: str, scales: Sequence[Scale]) -> str:
         level[row, : count + 1] = [height[0], *height]
         slope[row, 1:count], origin[row, 1:count] = np.diff(height) / np.diff(at), at[:-1]
     passed = graph.op("GreaterOrEqual", graph.op("Unsqueeze", numbers, np.array([2])), knots)
-    interval = graph.op("ReduceSum", graph.cast(passed, np.int64), np.array([2]), keepdims=0)  # 0: below all
-    place = graph.op("Add", interval, np.arange(len(scales)) * (longest + 1))
+    interval = graph.op("ReduceSum", graph.cast(passed, np.int32), np.array([2]), keepdims=0)  # 0: below all
+    first = np.arange(len(scales), dtype=np.int32) * np.int32(longest + 1)
+    place = graph.op("Add", interval, first)
     lowest, rise, begin = (graph.op("Gather", each.reshape(-1), place) for each in (level, slope, origin))
     return graph.op("Add", graph.op("Mul", rise, graph.op("Sub", numbers, begin)), lowest)
 

@@ -14,6 +14,7 @@ from tailmask.data.encoders.categories import CategoryColumn
 from tailmask.data.encoders.dates import DateColumn, read_moments
 from tailmask.data.encoders.numbers import NumberColumn
 from tailmask.data.encoders.table import TableColumn, TableEncoder
+from tailmask.data.row_formats import TableFormat
 from tailmask.data.rows import Rows
 from tailmask.inference.onnx.calendar_parts import calendar_part
 from tailmask.inference.onnx.graph import Graph
@@ -46,11 +47,11 @@ class _Input(NamedTuple):
 class TableInputs:
     """Inputs (batch, 1) with the names of the columns; dates have one for days and one for hours."""
 
-    names: tuple[str, ...]  # all columns of a table that is read for the model
+    format: TableFormat
     columns: dict[str, list[TableColumn]]  # those that the model uses, each with its encodings
 
     @classmethod
-    def of(cls, encoders: Sequence[TableEncoder], names: tuple[str, ...]) -> TableInputs:
+    def of(cls, encoders: Sequence[TableEncoder], row_format: TableFormat) -> TableInputs:
         """The inputs of some encoders; a UserError names the columns that ONNX cannot encode."""
         columns: dict[str, list[TableColumn]] = {}
         for encoder in encoders:
@@ -60,7 +61,7 @@ class TableInputs:
             reason = _obstacle(encodings)
             if reason is not None:
                 raise UserError(f"the column {name!r} {reason}")
-        return cls(names, columns)
+        return cls(row_format, columns)
 
     @property
     def inputs(self) -> list[_Input]:
@@ -116,28 +117,29 @@ class TableInputs:
 
     def drawn(self, count: int, landmarks: list[Landmarks], generator: np.random.Generator) -> Any:
         """A frame with cells near knots and thresholds, known and unknown categories, empty cells."""
-        pools: dict[str, list[Any]] = {name: [None] for name in self.names}
+        pools: dict[str, list[Any]] = {name: [None] for name in self.format.names}
         for each in landmarks:
             assert isinstance(each.encoder, EncodedTable)
             owners = [c for c in each.encoder.encoder.columns for _ in c.outputs(each.encoder.encoder.form)]
             owner = owners[each.column]
-            if isinstance(owner, NumberColumn) and owner.kind == "number":
+            if self._kinds(owner.name) == ["number"]:
                 pools[owner.name] += each.values.astype(np.float64).tolist()
         for name, encodings in self.columns.items():
             for encoding in encodings:
-                pools[name] += _examples(encoding, generator)
+                is_flag = self._kinds(name) == ["flag"]
+                pools[name] += [0.0, 1.0] if is_flag else _examples(encoding, generator)
         polars = require("polars", extra="tables")
         return polars.DataFrame(
             [polars.Series(name, drawn_from(pool, count, generator)) for name, pool in pools.items()]
         )
 
     def _kinds(self, column: str) -> list[Kind]:
-        first = self.columns[column][0]
-        if isinstance(first, NumberColumn):
-            return ["number" if first.kind == "number" else "flag"]
-        if not isinstance(first, DateColumn):
-            return ["category"]
+        stated = self.format.kinds[self.format.names.index(column)]
+        if stated != "text":
+            return ["number" if stated == "number" else "flag"]
         dates = [each for each in self.columns[column] if isinstance(each, DateColumn)]
+        if not dates:
+            return ["category"]
         has_hours = any("hour" in each.parts for each in dates)
         has_days = any(each.days is not None or set(each.parts) - {"hour"} for each in dates)
         days: list[Kind] = ["days"] if has_days or not has_hours else []
@@ -182,8 +184,6 @@ def _flag(graph: Graph, text: str) -> str:
 def _examples(column: TableColumn, generator: np.random.Generator) -> list[Any]:
     """Cells at which a column's encoding changes, and some beyond."""
     if isinstance(column, NumberColumn):
-        if column.kind == "boolean":
-            return [0.0, 1.0]
         scale, steps = column.scale, np.array([-4, -1, 0, 0.3, 1, 4])
         spread = min(scale.spread, 1e100)
         return [scale.low, scale.high, *scale.knots, *(scale.center + steps * spread).tolist()]

@@ -153,8 +153,8 @@ def _with_chains(trees: FlatTrees, node_tree: Array, leaf_tree: Array) -> _Nodes
         first, *others = _categories(trees, trees.category_set[node]) or [-1]
         mode[node], value[node] = "BRANCH_EQ", first
         last = int(false[node])
-        for category in reversed(others):
-            further.append((node, category, last))
+        for another in reversed(others):
+            further.append((node, another, last))
             last = count + leaves + len(further) - 1
         false[node] = last
     missing = trees.missing_left * (trees.category_set < 0)
