@@ -34,14 +34,14 @@ class Graph:
     def __init__(self) -> None:
         self._helper = require("onnx.helper", extra="export")
         self._numpy = require("onnx.numpy_helper", extra="export")
-        self._inputs: list[Any] = []
-        self._nodes: list[Any] = []
-        self._constants: list[Any] = []
+        self._model = require("onnx", extra="export").ModelProto(ir_version=FORMAT, producer_name="tailmask")
+        self._graph = self._model.graph
+        self._graph.name = "tailmask"
         self._names: set[str] = set()
 
     def input(self, name: str, dtype: npt.DTypeLike, width: int) -> str:
         """An input (batch, width) of the program. All inputs come before the first operator."""
-        self._inputs.append(self._value(name, dtype, width))
+        self._graph.input.append(self._value(name, dtype, width))
         self._names.add(name)
         return name
 
@@ -49,14 +49,17 @@ class Graph:
         """The name of an operator's output. Arrays among its inputs are constants."""
         names = [each if isinstance(each, str) else self._constant(each) for each in inputs]
         output = self._fresh()
-        domain = "ai.onnx.ml" if kind in _ML else None
-        self._nodes.append(self._helper.make_node(kind, names, [output], domain=domain))
+        domain = "ai.onnx.ml" if kind in _ML else ""
+        node = self._graph.node.add(op_type=kind, domain=domain, input=names, output=[output])
         for name, value in attributes.items():
             if name.endswith("_as_tensor"):
-                value = self._numpy.from_array(value)
-            elif isinstance(value, np.ndarray):
-                value = value.tolist()
-            self._nodes[-1].attribute.append(self._helper.make_attribute(name, value))
+                node.attribute.append(self._helper.make_attribute(name, self._numpy.from_array(value)))
+            elif isinstance(value, np.ndarray):  # `make_attribute` would look at each number
+                field = {"i": "ints", "f": "floats", "O": "strings"}[value.dtype.kind]
+                attribute = node.attribute.add(name=name, type=field.upper())
+                getattr(attribute, field).extend(value.tolist())
+            else:
+                node.attribute.append(self._helper.make_attribute(name, value))
         return output
 
     def cast(self, value: str, dtype: npt.DTypeLike) -> str:
@@ -72,24 +75,22 @@ class Graph:
         compose = require("onnx.compose", extra="export")
         other = compose.add_prefix(program, f"{self._fresh()}/").graph
         for name, value in zip(inputs, other.input, strict=True):
-            self._nodes.append(self._helper.make_node("Identity", [name], [value.name]))
-        self._nodes.extend(other.node)
-        self._constants.extend(other.initializer)
+            self._graph.node.add(op_type="Identity", input=[name], output=[value.name])
+        self._graph.node.extend(other.node)
+        self._graph.initializer.extend(other.initializer)
         return [value.name for value in other.output]
 
     def model(
         self, outputs: Mapping[str, tuple[str, npt.DTypeLike]], *, width: int, about: Mapping[str, str]
     ) -> Any:
         """The ONNX model with outputs (batch, width) of these values and types, and with its metadata."""
-        for name, (value, _) in outputs.items():
-            self._nodes.append(self._helper.make_node("Identity", [value], [name]))
-        results = [self._value(name, dtype, width) for name, (_, dtype) in outputs.items()]
-        graph = self._helper.make_graph(self._nodes, "tailmask", self._inputs, results, self._constants)
-        versions = {"": OPERATORS, "ai.onnx.ml": ML_OPERATORS}
-        opsets = [self._helper.make_opsetid(*version) for version in versions.items()]
-        model = self._helper.make_model(graph, opset_imports=opsets, ir_version=FORMAT)
-        self._helper.set_model_props(model, dict(about))
-        return model
+        for name, (value, dtype) in outputs.items():
+            self._graph.node.add(op_type="Identity", input=[value], output=[name])
+            self._graph.output.append(self._value(name, dtype, width))
+        for domain, version in (("", OPERATORS), ("ai.onnx.ml", ML_OPERATORS)):
+            self._model.opset_import.add(domain=domain, version=version)
+        self._helper.set_model_props(self._model, dict(about))
+        return self._model
 
     def _value(self, name: str, dtype: npt.DTypeLike, width: int) -> Any:
         kind = self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -97,7 +98,7 @@ class Graph:
 
     def _constant(self, value: Array) -> str:
         name = self._fresh()
-        self._constants.append(self._numpy.from_array(np.ascontiguousarray(value), name))
+        self._graph.initializer.append(self._numpy.from_array(np.ascontiguousarray(value), name))
         return name
 
     def _fresh(self) -> str:

@@ -147,11 +147,11 @@ def _with_chains(trees: FlatTrees, node_tree: Array, leaf_tree: Array) -> _Nodes
     count, leaves = len(node_tree), len(leaf_tree)
     references = np.where(trees.children >= 0, trees.children, count + ~trees.children)
     true, false = references[:, 0].astype(np.int64), references[:, 1].astype(np.int64)
-    value, mode = trees.threshold.astype(np.float64), np.full(count, "BRANCH_LEQ", dtype=object)
+    value, mode = trees.threshold.astype(np.float64), np.full(count, b"BRANCH_LEQ", dtype=object)
     further: list[tuple[int, int, int]] = []  # the node at the head of the chain, the category, the next node
     for node in np.flatnonzero(trees.category_set >= 0).tolist():
         first, *others = _categories(trees, trees.category_set[node]) or [-1]
-        mode[node], value[node] = "BRANCH_EQ", first
+        mode[node], value[node] = b"BRANCH_EQ", first
         last = int(false[node])
         for another in reversed(others):
             further.append((node, another, last))
@@ -163,7 +163,9 @@ def _with_chains(trees: FlatTrees, node_tree: Array, leaf_tree: Array) -> _Nodes
     return _Nodes(
         tree=np.concatenate([node_tree, leaf_tree, node_tree[head]]),
         feature=np.concatenate([trees.feature, none, trees.feature[head]]),
-        mode=np.concatenate([mode, np.full(leaves, "LEAF", object), np.full(len(head), "BRANCH_EQ", object)]),
+        mode=np.concatenate(
+            [mode, np.full(leaves, b"LEAF", object), np.full(len(head), b"BRANCH_EQ", object)]
+        ),
         value=np.concatenate([value, none, category]).astype(np.float64),
         true=np.concatenate([true, none, true[head]]),
         false=np.concatenate([false, none, after]),
