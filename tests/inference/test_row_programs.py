@@ -6,6 +6,7 @@ import csv
 import datetime
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +24,7 @@ from tailmask.learners.cross_fitted_run import make_run
 from tailmask.runs import configure
 
 CLASSES = ["tag_big", "tag_red", "tag_rare", "tag_never"]
-METHODS = ["linear:C=1", "trees:trees=6", "boost:rounds=6", "bce", "plm:adapt=prevalence"]
-TREES = ["trees:trees=6", "boost:rounds=6"]
+LEARNERS = ["linear:C=1", "trees:trees=6", "boost:rounds=6"]
 
 
 def write_table(path: Path, rows: int, *, seed: int) -> Path:
@@ -114,7 +114,7 @@ def new(tmp_path_factory) -> Path:
     return write_table(tmp_path_factory.mktemp("new") / "new.csv", 90, seed=1)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*LEARNERS, "plm:adapt=prevalence"])
 def test_every_learner_on_a_table(method, table, new, tmp_path, capfd):
     run = make(table, tmp_path / "run", method)
     capfd.readouterr()
@@ -134,8 +134,8 @@ def test_every_learner_on_a_table(method, table, new, tmp_path, capfd):
     assert about["method"].split(":")[0] == method.split(":")[0]
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("method", [*LEARNERS, "bce"])
 def test_every_learner_on_arrays(method, kind, tmp_path):
     rng = np.random.default_rng(1)
     dense = rng.normal(size=(150, 5)) * [1, 10, 1, 0.01, 1] + [0, 100, 0, 0, 0]
@@ -165,18 +165,72 @@ def test_every_learner_on_arrays(method, kind, tmp_path):
 @pytest.fixture(scope="module")
 def fitted(table, tmp_path_factory):
     """A result of `fit` with arms of all kinds."""
-    options = {"methods": METHODS[:4], "folds": 2, "epochs": 2, "options": DataOptions(labels="tag_*")}
+    options = {"methods": [*LEARNERS, "bce"], "folds": 2, "epochs": 2, "options": DataOptions(labels="tag_*")}
     return fit(table, out=tmp_path_factory.mktemp("fit") / "model", **options)
 
 
-def test_a_result_of_fit_and_its_ensemble(fitted, new, tmp_path):
-    ensemble = fitted.folder / "runs" / "ensemble"
-    for model in (fitted.folder, ensemble if ensemble.is_dir() else fitted.folder):
-        export_model(model, tmp_path / "m.onnx", force=True)
-        probabilities, _, about = run_on_table(tmp_path / "m.onnx", new)
-        out = predicted(model, new, tmp_path / "out.jsonl", "--force")
-        expected = np.array([[row[name] for name in CLASSES] for row in out["probabilities"]])
-        np.testing.assert_allclose(probabilities, expected, atol=1e-6)
-        reached = probabilities >= np.array(json.loads(about["thresholds"]))
-        named = [[name for name, is_there in zip(CLASSES, row, strict=True) if is_there] for row in reached]
-        assert named == out["labels"].to_list()
+def check_labels(model: Path, new: Path, folder: Path, *options: str) -> dict[str, str]:
+    """Export a model; its probabilities and labels are those that `tailmask predict` writes."""
+    assert main(["export", str(model), "-o", str(folder / "m.onnx"), "--force", *options]) == 0
+    probabilities, _, about = run_on_table(folder / "m.onnx", new)
+    out = predicted(model, new, folder / "out.jsonl", "--force", *options)
+    expected = np.array([[row[name] for name in CLASSES] for row in out["probabilities"]])
+    np.testing.assert_allclose(probabilities, expected, atol=1e-6)
+    reached = probabilities >= np.array(json.loads(about["thresholds"]))
+    named = [[name for name, is_there in zip(CLASSES, row, strict=True) if is_there] for row in reached]
+    assert named == out["labels"].to_list()
+    return about
+
+
+def test_a_result_of_fit(fitted, new, tmp_path):
+    check_labels(fitted.folder, new, tmp_path)
+
+
+def test_the_ensemble_of_a_study_and_its_other_runs(fitted, new, tmp_path):
+    study = tmp_path / "study"
+    shutil.copytree(fitted.folder / "runs", study / "runs")
+    shutil.copytree(fitted.folder / "ensemble", study / "ensembles" / "ensemble_seed=0")
+    chosen = {"method": "ensemble", "decision": "default", "seed": 0, "run": "ensemble_seed=0"}
+    record = {"format": "tailmask.compare/1", "comparison": {"chosen": chosen}}
+    (study / "comparison.json").write_text(json.dumps(record))
+    (study / "study.json").write_text("{}")
+    about = check_labels(study, new, tmp_path)
+    assert (about["method"], json.loads(about["thresholds"])) == ("ensemble", [0.5] * 4)
+    about = check_labels(study, new, tmp_path, "--run", "bce")
+    assert (about["method"], json.loads(about["thresholds"]) == [0.5] * 4) == ("bce", False)
+
+
+def test_a_learner_without_folds(table, new, tmp_path):
+    check_labels(make(table, tmp_path / "run", "boost:rounds=6", folds=1), new, tmp_path)
+
+
+def refused(capsys, folder: Path, *arguments: object) -> str:
+    """The sentence with which an export is refused; nothing is written."""
+    before = sorted(folder.iterdir())
+    capsys.readouterr()
+    assert main(["export", *map(str, arguments)]) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert sorted(folder.iterdir()) == before
+    return told.err
+
+
+def test_other_formats_name_the_one_that_works(fitted, tmp_path, capsys):
+    for name in ("m.pt2", "m.safetensors"):
+        assert "write an .onnx file" in refused(capsys, tmp_path, fitted.folder, "-o", tmp_path / name)
+
+
+def test_a_column_of_texts_is_named(table, tmp_path, capsys):
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    frame = pl.DataFrame(rows).select("size", *CLASSES)
+    frame.with_columns(note=pl.Series([f"a note on {row['rooms']} rooms" for row in rows])).write_csv(
+        tmp_path / "texts.csv"
+    )
+    options = DataOptions(labels="tag_*", text="note", test=0.2)
+    facts = DataFacts.of(load(tmp_path / "texts.csv", options))
+    config = configure(str(tmp_path / "texts.csv"), "linear:C=1", options=options, folds=2, facts=facts)
+    run = make_run(config, tmp_path / "run").folder
+    sentence = refused(capsys, tmp_path, run, "-o", tmp_path / "m.onnx")
+    assert "'note' is text" in sentence
+    assert f"tailmask predict {run}" in sentence
