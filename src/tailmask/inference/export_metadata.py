@@ -35,7 +35,7 @@ def metadata(predictor: Predictor) -> dict[str, Any]:
     }
 
 
-def row_metadata(predictor: RowPredictor, inputs: list[dict[str, str]]) -> dict[str, Any]:
+def row_metadata(predictor: RowPredictor, inputs: list[dict[str, Any]]) -> dict[str, Any]:
     """The same facts about a program on raw rows: its inputs in place of an encoder."""
     facts, thresholds = predictor.model.facts, predictor.decision.thresholds
     return {

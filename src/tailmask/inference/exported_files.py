@@ -130,6 +130,8 @@ def _write_row_program(predictor: RowPredictor, run: Path, out: Path) -> Exporte
             content, difference = build_row_program(predictor)
     except UserError as error:
         raise UserError(f"{run} cannot be exported to {out}: {error}; {instead}") from error
+    except MemoryError:
+        raise
     except Exception as error:  # torch, onnx and ONNX Runtime raise many kinds, none of them documented
         raise UserError(f"{run} cannot be exported to {out}: {_reason(error)}; {instead}") from error
     _check_difference(difference, out)

@@ -26,6 +26,7 @@ class ArrayInputs:
 
     encoders: tuple[RowEncoder, ...]
     width: int
+    names: tuple[str, ...] | None = None  # of the features
 
     def __post_init__(self) -> None:
         if not all(isinstance(each, ScaledArrays | RawArrays) for each in self.encoders):
@@ -34,9 +35,10 @@ class ArrayInputs:
             )
 
     @property
-    def about(self) -> list[dict[str, str]]:
-        """The one input."""
-        return [{"name": _NAME, "holds": f"the {self.width} features of each row, NaN if missing"}]
+    def about(self) -> list[dict[str, Any]]:
+        """The one input, with the names of the features if there are any."""
+        holds = f"the {self.width} features of each row (float32), NaN if missing"
+        return [{"name": _NAME, "holds": holds, **({"features": self.names} if self.names else {})}]
 
     def declare(self, graph: Graph) -> Encode:
         """Add the input."""

@@ -64,13 +64,16 @@ def landmarks_of(single: Single) -> Iterator[Landmarks]:
     trees = getattr(getattr(single, "model", None), "trees", None)
     if trees is None:
         return
-    for feature in np.unique(trees.feature).tolist():
-        is_number = (trees.feature == feature) & (trees.category_set < 0)
-        some = np.unique(trees.threshold[is_number])
-        some = some[abs(some) < 1e30]  # a larger one separates missing values only
+    # Larger thresholds separate missing values only.
+    numeric = np.flatnonzero((trees.category_set < 0) & (abs(trees.threshold) < 1e30))
+    feature, threshold = trees.feature[numeric], trees.threshold[numeric]
+    order = np.lexsort((threshold, feature))
+    columns, starts = np.unique(feature[order], return_index=True)
+    for column, values in zip(columns.tolist(), np.split(threshold[order], starts[1:]), strict=False):
+        some = np.unique(values)
         some = some[:: len(some) // 20 + 1]
         beside = [np.nextafter(some, np.float32(end), dtype=np.float32) for end in (-np.inf, np.inf)]
-        yield Landmarks(single.encoder, feature, np.concatenate([some, *beside]))
+        yield Landmarks(single.encoder, column, np.concatenate([some, *beside]))
 
 
 def _combined(graph: Graph, fitted: Fitted, logits: Iterator[str]) -> str:

@@ -33,7 +33,7 @@ class RowInputs(Protocol):
     """The inputs of a program."""
 
     @property
-    def about(self) -> list[dict[str, str]]:
+    def about(self) -> list[dict[str, Any]]:
         """The name of each input and what it holds, for the metadata."""
         ...
 

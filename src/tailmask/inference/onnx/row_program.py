@@ -42,7 +42,8 @@ def _inputs(model: TrainedModel) -> RowInputs:
     if isinstance(model.row_format, TableFormat):
         tables = [encoder.encoder for encoder in encoders if isinstance(encoder, EncodedTable)]
         return TableInputs.of(tables, model.row_format)
-    return ArrayInputs(tuple(encoders), model.row_format.num_features)
+    names = getattr(model.row_format, "names", None)
+    return ArrayInputs(tuple(encoders), model.row_format.num_features, names)
 
 
 def _difference(content: bytes, model: TrainedModel, inputs: RowInputs) -> float:

@@ -78,7 +78,7 @@ class TableInputs:
         return inputs
 
     @property
-    def about(self) -> list[dict[str, str]]:
+    def about(self) -> list[dict[str, Any]]:
         """The name of each input, its column, and what it holds."""
         return [
             {"name": each.name, "column": each.column, "holds": _HOLDS[each.kind]} for each in self.inputs

@@ -15,7 +15,7 @@ from tailmask.learners.matrix.forest import Forest
 __all__ = ["boosters_logits", "forest_logits", "tree_bytes"]
 
 # The bytes of a node, and of a value that a leaf adds to an output, in an ONNX file.
-_NODE, _VALUE = 40, 18
+_NODE, _VALUE = 30, 17
 
 
 class _Values(NamedTuple):
