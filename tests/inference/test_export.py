@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -99,6 +100,14 @@ def test_a_run_in_onnx_with_all_that_its_outputs_mean(digits_run, tmp_path, capf
     assert json.loads(about["shape"]) == [1, 12, 12]
     assert list(json.loads(about["outputs"])) == [output.name for output in session.get_outputs()]
     assert (about["method"], about["activation"]) == ("plm", "sigmoid")
+
+
+def test_a_fit_of_one_network_is_exported_like_its_best_run(digits_run, tmp_path):
+    shutil.copytree(digits_run, tmp_path / "fit" / "best")
+    (tmp_path / "fit" / "fit.json").write_text('{"decide": "top=3"}')
+    export_model(tmp_path / "fit", tmp_path / "m.onnx")
+    about = onnx_session(tmp_path / "m.onnx").get_modelmeta().custom_metadata_map
+    assert (about["method"], about["thresholds"], about["top"]) == ("plm", "null", "3")
 
 
 def test_scaled_cosines_in_onnx(single_run, tmp_path):

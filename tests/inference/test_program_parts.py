@@ -201,6 +201,7 @@ def test_an_encoded_table_is_the_same_to_the_last_bit(form):
             "'note' is text",
         ),
         ({"kind": "category", "name": "note", "values": ["a"], "buckets": 3}, "'note' has so many values"),
+        ({"kind": "category", "name": "note", "values": ["", "a"], "buckets": 0}, "'note' had empty texts"),
     ],
 )
 def test_columns_that_onnx_cannot_encode_are_named(column, reason):

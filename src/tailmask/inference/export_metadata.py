@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailmask import __version__
+from tailmask.inference.label_decision import LabelDecision
 from tailmask.inference.predictor import Predictor
 from tailmask.inference.row_predictor import RowPredictor
 
@@ -20,13 +21,13 @@ OUTPUTS = {
 
 def metadata(predictor: Predictor) -> dict[str, Any]:
     """All facts for preparing inputs and reading outputs; the model itself does not apply the prior shift."""
-    description, thresholds = predictor.description, predictor.decision.thresholds
+    description = predictor.description
     return {
         "tailmask_version": __version__,
         "method": description.method,
         "classes": description.classes,
         "single_label": description.single_label,
-        "thresholds": None if thresholds is None else thresholds.tolist(),
+        **_decision(predictor.decision),
         "prior_shift": description.prior_shift,
         "activation": description.activation,
         "shape": description.shape,
@@ -37,13 +38,13 @@ def metadata(predictor: Predictor) -> dict[str, Any]:
 
 def row_metadata(predictor: RowPredictor, inputs: list[dict[str, Any]]) -> dict[str, Any]:
     """The same facts about a program on raw rows: its inputs in place of an encoder."""
-    facts, thresholds = predictor.model.facts, predictor.decision.thresholds
+    facts = predictor.model.facts
     return {
         "tailmask_version": __version__,
         "method": facts.method,
         "classes": facts.classes,
         "single_label": facts.single_label,
-        "thresholds": None if thresholds is None else thresholds.tolist(),
+        **_decision(predictor.decision),
         "prior_shift": None,
         "activation": facts.activation,
         "outputs": {
@@ -52,6 +53,13 @@ def row_metadata(predictor: RowPredictor, inputs: list[dict[str, Any]]) -> dict[
         },
         "inputs": inputs,
     }
+
+
+def _decision(decision: LabelDecision) -> dict[str, Any]:
+    """The thresholds, or the number of labels that each row gets."""
+    if decision.thresholds is None:
+        return {"thresholds": None, "top": decision.top}
+    return {"thresholds": decision.thresholds.tolist(), "top": None}
 
 
 def as_texts(about: Mapping[str, Any]) -> dict[str, str]:

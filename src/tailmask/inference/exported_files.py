@@ -31,7 +31,7 @@ from tailmask.inference.export_metadata import architecture, as_texts, metadata
 from tailmask.inference.output_file import check_path
 from tailmask.inference.predictor import Predictor
 from tailmask.inference.program_inputs import NumberInputs, ProgramInputs
-from tailmask.inference.row_predictor import RowPredictor, load_row_predictor
+from tailmask.inference.row_predictor import RowPredictor, load_predictor
 from tailmask.inference.study_choice import choose_run
 
 __all__ = ["FORMATS", "Exported", "export_model"]
@@ -94,13 +94,12 @@ def export_model(
     if suffix == ".onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
             require(package, extra="export")
-    on_rows = load_row_predictor(run, study_run=study_run, model=model, encoder=encoder)
-    if on_rows is not None:
-        return _write_row_program(on_rows, Path(run), out)
-    chosen = choose_run(Path(run), study_run)
+    predictor = load_predictor(run, study_run=study_run, model=model, encoder=encoder)
+    if isinstance(predictor, RowPredictor):
+        return _write_row_program(predictor, Path(run), out)
     # Exported programs have their prior shift in the metadata; it is not applied to their outputs.
-    whole = chosen.decision not in (None, "prior shift")
-    predictor = Predictor.load(run if whole else chosen.path, model=model, encoder=encoder)
+    if predictor.classifier.prior_shift is not None:
+        predictor = Predictor.load(choose_run(Path(run), study_run).path, model=model, encoder=encoder)
     try:
         if suffix == ".safetensors":
             return _write_safetensors(predictor, out, force=force)

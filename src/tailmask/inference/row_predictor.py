@@ -23,7 +23,7 @@ from tailmask.inference.study_choice import choose_run
 from tailmask.learners.trained_model import TrainedModel, is_model
 from tailmask.runs.reader import Run
 
-__all__ = ["FIT_RECORD", "RowPredictor", "load_predictor", "load_row_predictor"]
+__all__ = ["FIT_RECORD", "RowPredictor", "load_predictor"]
 
 LARGEST_BATCH = 4096
 
@@ -129,47 +129,24 @@ def load_predictor(
 
     For a study it is the model that `compare` chose, or the run that `study_run` names.
     """
-    on_rows = load_row_predictor(
-        path,
-        thresholds=thresholds,
-        decide=decide,
-        prior_shift=prior_shift,
-        study_run=study_run,
-        model=model,
-        encoder=encoder,
-    )
-    return on_rows or Predictor.load(
-        path,
-        thresholds=thresholds,
-        decide=decide,
-        prior_shift=prior_shift,
-        study_run=study_run,
-        model=model,
-        encoder=encoder,
-        device=device,
-    )
-
-
-def load_row_predictor(
-    path: Path | str,
-    *,
-    thresholds: Literal["tuned"] | float | None = None,
-    decide: DecisionRule | str | None = None,
-    prior_shift: bool = False,
-    study_run: str | None = None,
-    model: str | None = None,
-    encoder: str | None = None,
-) -> RowPredictor | None:
-    """The predictor of a model on raw rows; None if the path has a single network on encoded inputs."""
     path = Path(path)
     if (path / FIT_RECORD).is_file():
         if thresholds is None and decide is None:
             decide = _rule_of_fit(path / FIT_RECORD)
         path = path / "best"
-    path, decision = choose_run(path, study_run)
+    study, (path, decision) = path, choose_run(path, study_run)
     folder = next((each for each in (path, path / "model") if is_model(each)), None)
     if folder is None:
-        return None
+        return Predictor.load(
+            study,
+            thresholds=thresholds,
+            decide=decide,
+            prior_shift=prior_shift,
+            study_run=study_run,
+            model=model,
+            encoder=encoder,
+            device=device,
+        )
     if (path / "run.json").is_file() and not Run(path).is_complete:
         raise UserError(f"{path} is not complete: run the same command to finish it")
     if prior_shift:

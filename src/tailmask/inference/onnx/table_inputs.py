@@ -97,7 +97,8 @@ class TableInputs:
             """A column's value, a part of a date, or whether it is empty; see `table_encoding.Cell`."""
             own = {kind: name for (owner, kind), name in inputs.items() if owner == column}
             if part == "empty":
-                first, *others = [graph.op("IsNaN", cell(column, _PART[kind])) for kind in own]
+                parts = {"days": "days", "hours": "hour"}
+                first, *others = [graph.op("IsNaN", cell(column, parts.get(kind, "value"))) for kind in own]
                 return graph.op("And", first, *others) if others else first
             if part == "value" and "flag" in own:
                 return _flag(graph, own["flag"])
@@ -120,10 +121,11 @@ class TableInputs:
         pools: dict[str, list[Any]] = {name: [None] for name in self.format.names}
         for each in landmarks:
             assert isinstance(each.encoder, EncodedTable)
-            owners = [c for c in each.encoder.encoder.columns for _ in c.outputs(each.encoder.encoder.form)]
+            encoder = each.encoder.encoder
+            owners = [column.name for column in encoder.columns for _ in column.outputs(encoder.form)]
             owner = owners[each.column]
-            if self._kinds(owner.name) == ["number"]:
-                pools[owner.name] += each.values.astype(np.float64).tolist()
+            if self._kinds(owner) == ["number"]:
+                pools[owner] += each.values.astype(np.float64).tolist()
         for name, encodings in self.columns.items():
             for encoding in encodings:
                 is_flag = self._kinds(name) == ["flag"]
@@ -158,15 +160,14 @@ class TableInputs:
         return np.where(np.isnan(numbers), "", np.where(numbers == 1, "true", "false")).astype(object)
 
 
-_PART = {"number": "value", "flag": "value", "category": "value", "days": "days", "hours": "hour"}
-
-
 def _obstacle(encodings: Sequence[TableColumn]) -> str | None:
     """The reason why a column cannot be an input, as the end of a sentence; None if it can."""
     if any(each.kind == "text" for each in encodings):
         return "is text, and no operators of ONNX split texts into the same words"
     if any(isinstance(each, CategoryColumn) and each.buckets for each in encodings):
         return "has so many values that rare ones share numbers by a hash, which ONNX lacks"
+    if any(isinstance(each, CategoryColumn) and "" in each.values for each in encodings):
+        return "had empty texts beside missing cells in training, and a program cannot tell them apart"
     if len({each.kind for each in encodings}) > 1:
         return "is read as dates by a part of the models and as categories by others"
     return None
