@@ -254,6 +254,7 @@ class OtherWhenExported(nn.Module):
         return 0 * inputs + 0.04 * torch.compiler.is_compiling()
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec")  # torch's exporter
 def test_the_check_sees_that_a_program_differs():
     description = describe(shape=(1,), classes=("a",), prior_shift=None, thresholds=None)
     network = FittedNetwork(RawArrays(1, sparse=True), OtherWhenExported(), description)
