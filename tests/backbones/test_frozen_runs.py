@@ -414,6 +414,23 @@ def test_cross_fitted_runs_predict_from_texts(method, tmp_path, model_folder, ca
     np.testing.assert_allclose(test, 1 / (1 + np.exp(-stored["test_logits"])), atol=1e-4)
 
 
+def test_onnx_of_fold_models_takes_features(tmp_path, model_folder, capsys):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    texts, bert = write_texts(tmp_path), f"hf:{model_folder('bert')}"
+    command = ["tickets.csv", "--labels", "tag_*", "--text", "text", "--model", bert, "--folds", 2]
+    assert run("train", *command, "--method", "boost:rounds=5", "-o", "run") == 0
+    assert run("export", "run", "-o", "model.onnx") == 0
+    assert "its inputs are features of hf:" in capsys.readouterr().out
+    assert run("predict", "run", "tickets.csv", "-o", "out.csv") == 0
+    features = open_backbone(BackboneChoice(bert, "texts")).features(texts)
+    found = onnxruntime.InferenceSession("model.onnx").run(["probabilities"], {"inputs": features})[0]
+    expected = pl.read_csv("out.csv").select("tag_cat", "tag_red").to_numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert run("train", *command, "--method", "linear", "-o", "words") == 0
+    assert run("export", "words", "-o", "words.onnx") == 2
+    assert "words of texts" in capsys.readouterr().err
+
+
 def test_groups_reach_the_raw_rows(tmp_path, model_folder):
     write_texts(tmp_path)
     frame = pl.read_csv("tickets.csv").with_columns(patient=pl.int_range(40) // 4)

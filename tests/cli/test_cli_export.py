@@ -33,7 +33,7 @@ def test_a_file_with_the_runs_name_here(run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["export", str(run), "--format", "onnx"]) == 0
     told = capsys.readouterr()
-    assert re.fullmatch(r"run\.onnx: probabilities are equal to the network's within \S+\n", told.out)
+    assert re.fullmatch(r"run\.onnx: probabilities are equal to the model's within \S+\n", told.out)
     assert told.err == ""
     session = onnxruntime.InferenceSession(tmp_path / "run.onnx")
     assert [output.name for output in session.get_outputs()] == ["probabilities", "logits"]
@@ -45,7 +45,7 @@ def test_a_program_of_torch(run, tmp_path, capsys):
     out = tmp_path / "deep" / "m.pt2"
     assert main(["export", str(run), "--format", "torch-export", "-o", str(out)]) == 0
     assert re.fullmatch(
-        r".*m\.pt2: probabilities are equal to the network's (to the last bit|within [1-9]\S+)\n",
+        r".*m\.pt2: probabilities are equal to the model's (to the last bit|within [1-9]\S+)\n",
         capsys.readouterr().out,
     )
     (width,) = Run(run).config["shape"]
@@ -54,8 +54,8 @@ def test_a_program_of_torch(run, tmp_path, capsys):
 
 
 def test_equal_outputs_are_not_within_zero():
-    assert _checked(0.0) == ": probabilities are equal to the network's to the last bit"
-    assert _checked(3e-8) == ": probabilities are equal to the network's within 3e-08"
+    assert _checked(0.0) == ": probabilities are equal to the model's to the last bit"
+    assert _checked(3e-8) == ": probabilities are equal to the model's within 3e-08"
 
 
 def test_mistakes_get_one_sentence(run, tmp_path, monkeypatch, capsys):

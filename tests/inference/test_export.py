@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -99,6 +100,14 @@ def test_a_run_in_onnx_with_all_that_its_outputs_mean(digits_run, tmp_path, capf
     assert json.loads(about["shape"]) == [1, 12, 12]
     assert list(json.loads(about["outputs"])) == [output.name for output in session.get_outputs()]
     assert (about["method"], about["activation"]) == ("plm", "sigmoid")
+
+
+def test_a_fit_of_one_network_is_exported_like_its_best_run(digits_run, tmp_path):
+    shutil.copytree(digits_run, tmp_path / "fit" / "best")
+    (tmp_path / "fit" / "fit.json").write_text('{"decide": "top=3"}')
+    export_model(tmp_path / "fit", tmp_path / "m.onnx")
+    about = onnx_session(tmp_path / "m.onnx").get_modelmeta().custom_metadata_map
+    assert (about["method"], about["thresholds"], about["top"]) == ("plm", "null", "3")
 
 
 def test_scaled_cosines_in_onnx(single_run, tmp_path):
@@ -216,6 +225,6 @@ def other_when_exported(*, shape, num_classes):
 def test_a_program_that_differs_is_not_written(name, tmp_path):
     model = f"{__name__}:other_when_exported"
     file = random_model(tmp_path / "own.safetensors", model={"name": model})
-    with pytest.raises(UserError, match=rf"{name} is not written: .* differ from the network's by 0\.01"):
+    with pytest.raises(UserError, match=rf"{name} is not written: .* differ from the model's by 0\.01"):
         export_model(file, tmp_path / name, model=model)
     assert [path.name for path in tmp_path.iterdir()] == ["own.safetensors"]

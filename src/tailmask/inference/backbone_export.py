@@ -28,6 +28,7 @@ __all__ = [
     "WholeTextClassifier",
     "features_note",
     "fine_tuned_texts",
+    "raw_features_note",
     "whole_classifier",
 ]
 
@@ -139,6 +140,11 @@ def features_note(encoder: BackboneEncoder, *, whole: bool) -> str:
     if whole:
         return f"its inputs are the input_ids and attention_mask that the tokenizer of {name} makes"
     return (
-        f"its inputs are features of {name}: compute them as `tailmask embed` does, subtract their mean and "
-        "divide by their scale (encoder.scale in the metadata)"
+        f"{raw_features_note(name)}, subtract their mean and divide by their scale (encoder.scale in the "
+        "metadata)"
     )
+
+
+def raw_features_note(name: str) -> str:
+    """The sentence for a program that takes features of the backbone `name`."""
+    return f"its inputs are features of {name}: compute them as `tailmask embed` does"

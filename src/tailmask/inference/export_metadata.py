@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from tailmask import __version__
+from tailmask.inference.label_decision import LabelDecision
 from tailmask.inference.predictor import Predictor
+from tailmask.inference.row_predictor import RowPredictor
 
-__all__ = ["architecture", "metadata"]
+__all__ = ["architecture", "as_texts", "metadata", "row_metadata"]
 
 OUTPUTS = {
     "probabilities": "(batch, classes), the activation of the logits",
@@ -17,18 +21,56 @@ OUTPUTS = {
 
 def metadata(predictor: Predictor) -> dict[str, Any]:
     """All facts for preparing inputs and reading outputs; the model itself does not apply the prior shift."""
-    description, thresholds = predictor.description, predictor.decision.thresholds
+    description = predictor.description
     return {
         "tailmask_version": __version__,
         "method": description.method,
         "classes": description.classes,
         "single_label": description.single_label,
-        "thresholds": None if thresholds is None else thresholds.tolist(),
+        **_decision(predictor.decision),
         "prior_shift": description.prior_shift,
         "activation": description.activation,
         "shape": description.shape,
         "outputs": OUTPUTS,
         "encoder": description.encoder,
+    }
+
+
+def row_metadata(predictor: RowPredictor, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The same facts about a program on raw rows: its inputs in place of an encoder."""
+    facts = predictor.model.facts
+    return {
+        "tailmask_version": __version__,
+        "method": facts.method,
+        "classes": facts.classes,
+        "single_label": facts.single_label,
+        **_decision(predictor.decision),
+        "prior_shift": None,
+        "activation": facts.activation,
+        "outputs": {
+            "probabilities": "(batch, classes) in float64, the activation of the logits",
+            "logits": "(batch, classes) in float32, for the prevalence of the data",
+        },
+        "inputs": inputs,
+    }
+
+
+def _decision(decision: LabelDecision) -> dict[str, Any]:
+    """The thresholds, or the number of labels that each row gets."""
+    if decision.thresholds is None:
+        return {"thresholds": None, "top": decision.top}
+    return {"thresholds": decision.thresholds.tolist(), "top": None}
+
+
+def as_texts(about: Mapping[str, Any]) -> dict[str, str]:
+    """Metadata as texts: JSON, unless they are texts already.
+
+    >>> as_texts({"method": "bce", "classes": ["a", "b"]})
+    {'method': 'bce', 'classes': '["a", "b"]'}
+    """
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in about.items()
     }
 
 

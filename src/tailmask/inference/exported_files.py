@@ -15,23 +15,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tailmask._util.files import atomic_path, write_json
+from tailmask._util.files import atomic_path, write_bytes, write_json
 from tailmask._util.messages import UserError, require
 from tailmask.data.encoders.backbone_encoder import BackboneEncoder
 from tailmask.data.encoders.token_encoder import TokenEncoder
-from tailmask.inference.backbone_export import TOKENS_NOTE, features_note, fine_tuned_texts, whole_classifier
-from tailmask.inference.export_metadata import architecture, metadata
+from tailmask.data.pretrained.backbone_format import BackboneFormat
+from tailmask.inference.backbone_export import (
+    TOKENS_NOTE,
+    features_note,
+    fine_tuned_texts,
+    raw_features_note,
+    whole_classifier,
+)
+from tailmask.inference.export_metadata import architecture, as_texts, metadata
 from tailmask.inference.output_file import check_path
 from tailmask.inference.predictor import Predictor
 from tailmask.inference.program_inputs import NumberInputs, ProgramInputs
+from tailmask.inference.row_predictor import RowPredictor, load_predictor
 from tailmask.inference.study_choice import choose_run
-from tailmask.learners.trained_model import is_model
 
 __all__ = ["FORMATS", "Exported", "export_model"]
 
 FORMATS = {"onnx": ".onnx", "torch-export": ".pt2", "safetensors": ".safetensors"}
 
-# The largest difference between the probabilities of a program and of the network, and the batch sizes of
+# The largest difference between the probabilities of a program and of its model, and the batch sizes of
 # the check.
 TOLERANCE = 1e-5
 CHECKED_SIZES = (1, 3)
@@ -39,7 +46,7 @@ CHECKED_SIZES = (1, 3)
 
 @dataclass(frozen=True)
 class Exported:
-    """The files that were written, and the largest difference of their probabilities to the network's.
+    """The files that were written, and the largest difference of their probabilities to the model's.
 
     `note` says which inputs the caller must prepare if there is a pretrained model.
     """
@@ -60,15 +67,20 @@ def export_model(
 ) -> Exported:
     """Write the model of a finished run to `out`, in the format of its suffix.
 
-    `.onnx` and `.pt2` hold a program that takes encoded `inputs` (batch, …) of any batch size and gives
-    `probabilities` and `logits`. It is compared with the network before the file gets its name.
-    `.safetensors` holds the weights, and a .json file beside it says how to rebuild the network. The metadata
-    have class names, thresholds, prior shift and encoder. A pretrained model becomes part of the program if
-    the format has its operators: a program for texts takes `input_ids` and `attention_mask` (batch, tokens).
-    Otherwise the program takes features. `note` says which.
+    `.onnx` and `.pt2` hold a program that takes inputs of any batch size and gives `probabilities` and
+    `logits`. It is compared with the model before the file gets its name. `.safetensors` holds the weights,
+    and a .json file beside it says how to rebuild the network. The metadata have class names, thresholds,
+    and facts about the inputs.
+
+    The program of a single network takes encoded `inputs` (batch, …). A pretrained model becomes part of it
+    if the format has its operators: a program for texts takes `input_ids` and `attention_mask` (batch,
+    tokens). Otherwise the program takes features. `note` says which.
+
+    Fold models, ensembles and learners such as `trees` go to `.onnx` only. Their program takes raw rows: one
+    input per column of a table, or `inputs` (batch, features).
 
     Args:
-        run: The folder of a run, or of a study: then its chosen run is exported.
+        run: The folder of a run, of `tailmask fit`, or of a study: then its chosen run is exported.
         out: The file to write.
         study_run: The run of a study to export instead of the chosen one.
         model: The import path `package.module:factory` of your own network; or `hf:FOLDER`, the folder of the
@@ -82,17 +94,12 @@ def export_model(
     if suffix == ".onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
             require(package, extra="export")
-    chosen = choose_run(Path(run), study_run)
-    for folder in (chosen.path / "model", chosen.path / "best" / "model"):
-        if is_model(folder):
-            raise UserError(
-                f"{chosen.path} has several models with encoders of their own, and {suffix} files hold one "
-                f"network: copy the folder {folder}, which `tailmask predict` takes, or train one network "
-                "with --folds 1"
-            )
+    predictor = load_predictor(run, study_run=study_run, model=model, encoder=encoder)
+    if isinstance(predictor, RowPredictor):
+        return _write_row_program(predictor, Path(run), out)
     # Exported programs have their prior shift in the metadata; it is not applied to their outputs.
-    whole = chosen.decision not in (None, "prior shift")
-    predictor = Predictor.load(run if whole else chosen.path, model=model, encoder=encoder)
+    if predictor.classifier.prior_shift is not None:
+        predictor = Predictor.load(choose_run(Path(run), study_run).path, model=model, encoder=encoder)
     try:
         if suffix == ".safetensors":
             return _write_safetensors(predictor, out, force=force)
@@ -105,6 +112,32 @@ def export_model(
         return _write_program(predictor, out, save)
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error.strerror or error}") from error
+
+
+def _write_row_program(predictor: RowPredictor, run: Path, out: Path) -> Exported:
+    """Write the model as an ONNX program that takes raw rows."""
+    if out.suffix.lower() != ".onnx":
+        raise UserError(
+            f"{out.suffix} files need a single network, but {run} has another kind of model: write an .onnx "
+            "file, or train one network with --folds 1"
+        )
+    from tailmask.inference.onnx.row_program import build_row_program
+
+    instead = f"predict with `tailmask predict {run}` instead"
+    try:
+        with _quiet():
+            content, difference = build_row_program(predictor)
+    except UserError as error:
+        raise UserError(f"{run} cannot be exported to {out}: {error}; {instead}") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # torch, onnx and ONNX Runtime raise many kinds, none of them documented
+        raise UserError(f"{run} cannot be exported to {out}: {_reason(error)}; {instead}") from error
+    _check_difference(difference, out)
+    write_bytes(out, content)
+    row_format = predictor.model.row_format
+    note = raw_features_note(row_format.choice.name) if isinstance(row_format, BackboneFormat) else None
+    return Exported((out,), difference, note)
 
 
 def _write_safetensors(predictor: Predictor, out: Path, *, force: bool) -> Exported:
@@ -163,13 +196,21 @@ def _write_program(
         except OSError:
             raise
         except Exception as error:  # torch and ONNX Runtime raise many kinds, none of them documented
-            reason = " ".join(str(error).split())[:200]
-            raise UserError(f"the network cannot be exported to {out}: {reason}") from error
-        if not difference <= TOLERANCE:
-            raise UserError(
-                f"{out} is not written: its probabilities differ from the network's by {difference:.1g}"
-            )
+            raise UserError(f"the network cannot be exported to {out}: {_reason(error)}") from error
+        _check_difference(difference, out)
     return Exported((out,), difference)
+
+
+def _check_difference(difference: float, out: Path) -> None:
+    """Raise a UserError if a program differs from its model, also by NaN."""
+    if not difference <= TOLERANCE:
+        raise UserError(
+            f"{out} is not written: its probabilities differ from the model's by {difference:.1g}"
+        )
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _save_onnx(
@@ -185,11 +226,7 @@ def _save_onnx(
     )
     if exported is None:
         raise RuntimeError("torch.onnx.export has given no program")
-    texts = {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in about.items()
-    }
-    exported.model.metadata_props.update(texts)
+    exported.model.metadata_props.update(as_texts(about))
     exported.save(path, external_data=False)
     runtime = require("onnxruntime", extra="export")
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
