@@ -8,7 +8,7 @@ import torch
 from tailmask.inference import Predictor
 from tailmask.runs import RunConfig
 from tailmask.training import train
-from tailmask.training.progress import Progress
+from tailmask.training.progress import Progress, StepReports
 
 
 def resumes_to_the_same_weights(config: RunConfig) -> bool:
@@ -20,7 +20,8 @@ def resumes_to_the_same_weights(config: RunConfig) -> bool:
                 raise KeyboardInterrupt
 
     train(config, "whole")
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.MonkeyPatch.context() as every_step, pytest.raises(KeyboardInterrupt):
+        every_step.setattr(StepReports, "SECONDS_BETWEEN_STEPS", 0.0)
         train(config, "parts", progress=Interrupting())
     train(config, "parts")
     whole, parts = (Predictor.load(name).classifier.state_dict() for name in ("whole", "parts"))

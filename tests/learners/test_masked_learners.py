@@ -15,8 +15,8 @@ from tailmask._util.messages import UserError
 from tailmask.data.options import DataOptions
 from tailmask.data.rows import Rows
 from tailmask.learners.cross_fitted_run import learner_of
-from tailmask.learners.matrix import boosters as boosters_module
 from tailmask.learners.matrix.boosters import BoostLearner, fit_masked_boosters
+from tailmask.learners.matrix.lightgbm_training import LabelTrainer
 from tailmask.learners.matrix.linear import LinearLearner, fit_linear, fit_masked_linear
 from tailmask.learners.protocol import Deadline
 from tailmask.learners.stored_models import load_fitted
@@ -89,7 +89,7 @@ def test_masks_of_boosting_keep_the_shares_of_equation_3():
     matrix = generator.normal(size=(2000, 3)).astype(np.float32)
     targets = (matrix[:, 0] > 1.2).astype(np.int8)
     positives = int(targets.sum())
-    trainer = boosters_module._Trainer.of(matrix, (), seed=0)
+    trainer = LabelTrainer.of(matrix, (), seed=0)
     for keep, expected in [((0.25, 1.0), 500 + 0.75 * positives), ((1.0, 0.5), 2000 - 0.5 * positives)]:
         booster = trainer.boost(
             targets, rounds=20, keep=keep, scores=np.zeros(2000), pos_power=0.0, mask_seed=1
@@ -103,7 +103,7 @@ def test_masks_of_boosting_keep_the_shares_of_equation_3():
 def test_stretches_go_on_where_the_one_before_ended(problem):
     """With all columns and no masks, two parts are one model up to rounding; LightGBM is the oracle."""
     matrix, targets = problem
-    trainer = boosters_module._Trainer.of(matrix, (), seed=0)
+    trainer = LabelTrainer.of(matrix, (), seed=0)
     trainer = replace(trainer, parameters={**trainer.parameters, "feature_fraction": 1.0})
     data = lightgbm.Dataset(matrix, targets[:, 0], params=dict(trainer.parameters))
     whole = lightgbm.train(dict(trainer.parameters), data, 20).predict(matrix, raw_score=True)
