@@ -15,7 +15,7 @@ from tailmask.data.encoders.columns import CONSTANT, EMPTY_IN_TRAINING, Form, is
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["NumberColumn", "Scale", "as_float", "fit_number", "fit_scale", "scaled_names"]
+__all__ = ["LIMIT", "NumberColumn", "Scale", "as_float", "fit_number", "fit_scale", "scaled_names"]
 
 # A scale keeps at most this many points of a column's distribution; none if the column has few values.
 MAX_KNOTS, FEW_VALUES = 200, 10

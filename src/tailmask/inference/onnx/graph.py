@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tailmask._util.messages import require
 from tailmask.learners.matrices import Array
 
-__all__ = ["Graph"]
+__all__ = ["OPERATORS", "Graph"]
 
 # The versions of ONNX's operators, of those for trees and labels, and of the file format. Version 3 of the
 # operators for trees is the last one in which a leaf can add to several outputs.

@@ -27,7 +27,15 @@ from tailmask.learners.matrices import Matrix, is_sparse
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["RowEncoder", "check_width", "encoder_from_json", "fit_encoder"]
+__all__ = [
+    "EncodedTable",
+    "RawArrays",
+    "RowEncoder",
+    "ScaledArrays",
+    "check_width",
+    "encoder_from_json",
+    "fit_encoder",
+]
 
 
 # The length of a row of features if it is joined with words, whose length is 1. On the dev set of GoEmotions,
