@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node=2 examples/ddp_torchrun.py
 
-PLM has the form that we recommend for few epochs: held-out data move the ratios, and early.
+PLM has the form that we recommend: held-out data move the ratios.
 """
 
 import torch

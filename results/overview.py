@@ -62,7 +62,7 @@ def render(found: dict[str, Comparison]) -> str:
         "COCO's format.",
         "\n".join(_links(of_the_paper=True)),
         "## Other comparisons",
-        "Linear models, trees, boosting, networks and their ensemble with five folds (`learners`), "
+        "Linear models, trees, boosting, networks and their ensemble, by default with folds (`learners`), "
         "two sets that had no part in choosing the recommended form (`held-out`), that form with "
         "ratios that move at once and from halfway on (`halfway`), long-tailed CIFAR with it "
         "(`cifar10-lt-prevalence`, `cifar100-lt-prevalence`) and with a network that is not the paper's "
