@@ -353,7 +353,7 @@ class PartialLabelMasking(ExactBuffers):
         )
 
     def _small_loss(self, logits: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
-        """The loss of a small batch in training: its calls cost more than its arithmetic, so it makes few."""
+        """The loss of a small batch in training, with few calls, because they cost more than arithmetic."""
         if self._keep_in_use is None:
             self.trained_keep.copy_(self.keep)
             self._keep_in_use = self.keep.unbind()
