@@ -20,7 +20,7 @@ _NETWORKS = dict.fromkeys(("linear", "boost"), "it is an option for networks")
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    masked(torch.ones(2, 3), epochs=100, **options)  # the criterion checks what goes together
+    masked(torch.ones(2, 3), epochs=100, **options)  # the criterion checks which options go together
 
 
 @word(
