@@ -1,4 +1,7 @@
-"""Ensembles: arms on one scale, then greedy selection with replacement (Caruana et al. 2004)."""
+"""Ensembles: arms on one scale, then greedy selection with replacement (Caruana et al. 2004).
+
+An arm is one of the models that an ensemble combines.
+"""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ class Decisions:
 def fit_robust_thresholds(logits: Tensor, targets: Array, *, rare: Collection[int]) -> Tensor:
     """Thresholds (C,) by `fit_thresholds`; rare classes get a shared threshold and do not influence it.
 
-    The shared number is the distance in logits between the threshold and a part of the class's prevalence: a
-    label of one row in a thousand is worth predicting at a lower probability than a label of every second
-    row. The part is 0, ¼, ½, ¾ or 1, whichever gives the highest mean F1.
+    The classes share one number: the threshold's logit minus a fraction of the logit of the class's
+    prevalence. So a rare label is predicted at a lower probability than a frequent one. The fraction is 0, ¼,
+    ½, ¾ or 1, whichever gives the highest mean F1.
 
     If all classes are rare, all of them together fit the shared threshold.
 

@@ -91,8 +91,8 @@ def fit_linear(
     count; if all have fewer, C is 1. Average precision is too noisy for this choice: C would differ between
     folds, and so would the scale of their logits.
 
-    The choice of C takes at most a third of the time to `deadline`. Labels that
-    are not started by the deadline keep the weights of `start`, else get the logit of their prevalence.
+    The choice of C takes at most a third of the time to `deadline`. Labels that are not started by the
+    deadline keep the weights of `start`, else get the logit of their prevalence.
 
     >>> x = np.arange(-5, 5, dtype=np.float32)[:, None]
     >>> model = fit_linear(x, (x > 0).astype(np.int8), C=1.0, seed=0)
@@ -182,7 +182,7 @@ class LinearLearner(MatrixLearner):
     tensor(10)
 
     Args:
-        C: Inverse strength of the penalty. By default the best of 0.03 to 30 on held-out rows.
+        C: Inverse strength of the penalty. By default the best of 0.003 to 300 on held-out rows.
         pos_power: Positives weigh (negatives / positives) to this power.
         masking: How to mask labels; None masks none.
     """
