@@ -23,8 +23,7 @@ class RunConfig:
     """Everything that determines a run's result except the content of the data.
 
     `method` and `recipe` are resolved: the recipe's options are in the method, and both are scaled to the
-    number of epochs. `name` is the requested method. With several `folds` there is one model
-    per fold.
+    number of epochs. `name` is the requested method. With several `folds` there is one model per fold.
     """
 
     data: str
