@@ -34,8 +34,8 @@ def stratified(
     """Rows to keep and rows to hold out, about `share` of them. Both have the same share of every label.
 
     Rows with the same number in `groups` stay together. If a split of the rows divides only a few groups,
-    these are kept, and the rest is split as without groups. Else the groups are split. A group has all
-    labels of its rows.
+    these groups are kept as a whole, and all other rows are split as without groups. Otherwise whole
+    groups are split, and a group has all labels of its rows.
 
     >>> import torch
     >>> kept, held_out = stratified(torch.eye(2, dtype=torch.int8).repeat(10, 1), 0.2, seed=0)

@@ -67,7 +67,7 @@ class StandardTableEncoder(Encoder):
 
     Numbers get mean 0 and deviation 1, and a missing one becomes the mean. A category that training did not
     see is all zeros. Numbers come first, then categories, then the words of the text columns. Words share
-    `text_buckets` inputs by their hash, and their counts are scaled to length 1.
+    `text_buckets` inputs by their hash, and their counts are scaled to norm 1.
     """
 
     columns: tuple[Column, ...]

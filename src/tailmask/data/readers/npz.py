@@ -181,7 +181,7 @@ def read_array_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool
         read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
         shape, fortran_order, dtype = read(file)
     except Exception as error:
-        # Python's tokenizer, its literals and NumPy's types raise many kinds of errors on nonsense.
+        # Python's tokenizer, its literals and NumPy's types raise many kinds of errors for such headers.
         raise ValueError(f"{name} is not valid: {error}") from error
     return shape, fortran_order, dtype
 
