@@ -101,7 +101,7 @@ class DecisionRule:
 
     @property
     def top(self) -> int | None:
-        """How many labels each sample gets; None where thresholds decide."""
+        """The number of labels that each sample gets; None if thresholds decide."""
         return int(self.value) if self.kind == "top" and self.value is not None else None
 
     def fit(self, probabilities: Tensor, targets: Tensor, *, shrinkage: float = SHRINKAGE) -> Tensor | None:

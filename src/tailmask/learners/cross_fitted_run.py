@@ -105,7 +105,9 @@ def raw_data_of(dataset: Dataset, config: RunConfig) -> RawData:
     """The raw rows of a data set; a UserError if it has none, or if they cannot be cross-fitted."""
     if dataset.raw is None:
         what = str(config.method.learner) if config.method.learner else f"--folds {config.folds}"
-        raise UserError(f"{what} is for tables and texts, and {dataset.name} has images or too many labels")
+        raise UserError(
+            f"{what} is for tables and texts, but {dataset.name} has images or too many labels: leave it out"
+        )
     if config.folds == 1 and dataset.raw.num_train == len(dataset.raw.development):
         raise UserError(
             f"{config.name} without folds needs a validation split: give the data one, as in "
