@@ -50,7 +50,7 @@ def stratified(
         raise UserError(f"the share of a split must be between 0 and 1, got {share:g}")
     number = targets.shape[0]
     if number < 2:
-        raise UserError(f"{number} samples cannot be split")
+        raise UserError(f"fewer than 2 samples cannot be split, got {number}: add rows")
     held_out = _held_out(targets, share, seed)
     units = "samples"
     if groups is not None:

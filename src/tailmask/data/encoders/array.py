@@ -64,7 +64,10 @@ class ArrayRows:
     ) -> Tensor | csr_array:
         """The inputs of the rows in `index`; they are the same in training."""
         if self.names != encoder.names:
-            raise UserError("the training and the test file must have the same features in the same order")
+            raise UserError(
+                "the training and the test file must have the same features in the same order: change one of "
+                "the two files"
+            )
         return encoder.encode(self.values[index])
 
     def notes(self, encoder: ArrayEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:

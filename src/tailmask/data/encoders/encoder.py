@@ -66,5 +66,8 @@ class Encoder(ABC):
                 "train the model again"
             ) from error
         if any(isinstance(size, bool) or size < 0 for size in sizes):
-            raise UserError(f"the stored encoder of kind {kind!r} cannot have the shape {encoder.shape}")
+            raise UserError(
+                f"the stored encoder of kind {kind!r} cannot have the shape {encoder.shape}: train the "
+                "model again"
+            )
         return encoder

@@ -98,7 +98,8 @@ def load_multimnist(options: DataOptions) -> Dataset:
     for c, number in enumerate(tail):
         if len(by_class[c]) < number:
             raise UserError(
-                f"{root / 'mnist'} has {len(by_class[c])} training images of digit {c}, not {number}"
+                f"{root / 'mnist'} has {len(by_class[c])} training images of digit {c}, not {number}: "
+                "download the files again"
             )
     kept = np.concatenate([members[:number] for members, number in zip(by_class, tail, strict=True)])
     pairs = np.stack([kept, kept[draws.below(len(kept), len(kept))]], axis=1)
@@ -157,6 +158,7 @@ def _read_digits(folder: Path, part: str) -> tuple[Tensor, NDArray[np.int64]]:
     labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz", num_dimensions=1)
     if images.shape[1:] != (28, 28) or len(images) != len(labels) or (len(labels) and labels.max() > 9):
         raise UserError(
-            f"the {part} files in {folder} must hold 28×28 images and a label from 0 to 9 for each"
+            f"the {part} files in {folder} must hold 28×28 images and a label from 0 to 9 for each: "
+            "download them again"
         )
     return torch.from_numpy(images.copy()), labels.astype(np.int64)

@@ -156,7 +156,8 @@ class Npz:
         memory = _physical_memory()
         if claimed > memory:
             raise UserError(
-                f"{where} needs {claimed / 2**30:.1f} GB, this machine has {memory / 2**30:.1f} GB"
+                f"{where} needs {claimed / 2**30:.1f} GB, this machine has {memory / 2**30:.1f} GB: use a "
+                "smaller file or another machine"
             )
         return _Header(shape, dtype, fortran_order)
 
