@@ -56,8 +56,8 @@ def reproduce(
 ) -> Reproduction:
     """Make a table or figure of the paper. Missing runs are trained.
 
-    All complete runs of the same setting count, also with other seeds and methods than in this call. So
-    a table can be filled row by row, and some rows can have more seeds. Runs of other settings (budget,
+    All complete runs of the same setting count, including those with other seeds and methods. So a table can
+    be filled row by row, and some rows can have more seeds. Runs of other settings (budget,
     recipe, data) never count, and a result of another setting is not overwritten. If runs are gone, a table
     keeps their numbers from the earlier result in `out`; a figure that needs them is not overwritten.
 
