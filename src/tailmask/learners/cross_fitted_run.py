@@ -92,7 +92,7 @@ def make_run(
     if check_folder(folder, record["determines"]).is_complete:
         return Run(folder)
     with quiet(), disk_errors(folder), memory_errors(config.recipe.schedule.batch_size), locked(folder):
-        if not Run(folder).is_complete:  # another process may have ended just now
+        if not Run(folder).is_complete:  # another process may have completed it meanwhile
             began = time.monotonic()
             begin_session(folder, record, epochs_done=0, threads=torch.get_num_threads())
             with terminations(), open_logger(execution.logger, config, folder):

@@ -379,7 +379,7 @@ class PartialLabelMasking(ExactBuffers):
     def _follow(self, device: torch.device) -> None:
         """Move to the device of the logits, unless that device has no values."""
         if device != self.keep.device and device.type != "meta":
-            with torch.inference_mode(False):  # else no step could change the buffers
+            with torch.inference_mode(False):  # no step could change inference tensors
                 self.to(device)
 
     def _set_ratio(self, target_ratio: Tensor) -> None:

@@ -46,7 +46,7 @@ class Masking:
     def __post_init__(self) -> None:
         if self.updates < 1:
             raise ValueError(f"masking needs at least one update, got {self.updates}")
-        _ = self.options(1), self.schedule  # refuse invalid options
+        _ = self.options(1), self.schedule  # raises an error for invalid options
 
     def options(self, num_classes: int) -> Options:
         """The options of the ratio updates."""

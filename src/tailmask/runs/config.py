@@ -122,7 +122,7 @@ def differences(there: dict[str, Any], asked: dict[str, Any], *, path: str = "")
         and there.get("file") == asked.get("file")
         and there.get("sha256") != asked.get("sha256")
     ):
-        return [f"the contents of {there['file']}"]  # they explain the other differences
+        return [f"the contents of {there['file']}"]  # other contents explain the other differences
     found: list[str] = []
     for name in sorted(there.keys() | asked.keys()):
         old, new = there.get(name), asked.get(name)

@@ -83,7 +83,7 @@ class Setting:
     def check_data(self) -> None:
         """Raise a `UserError` if the data are neither a known name nor a file."""
         if self.data not in NAMED and not Path(self.data).exists():
-            load(self.data)  # names the nearest known name, before heavy imports
+            load(self.data)  # raises an error with the nearest known name, before heavy imports
 
     def keep_precision(self, existing: Any) -> Setting:
         """The setting with the precision of an existing run or study, if its own precision is "auto".

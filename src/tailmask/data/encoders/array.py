@@ -107,7 +107,7 @@ def _moments(
         low = np.fmin(low, np.fmin.reduce(rows, axis=0))
         high = np.fmax(high, np.fmax.reduce(rows, axis=0))
     mean = total / np.maximum(count, 1)
-    with np.errstate(over="ignore", invalid="ignore"):  # the result shows numbers that are too large
+    with np.errstate(over="ignore", invalid="ignore"):  # `fit` refuses the infinite scale of huge numbers
         for piece in pieces:
             squares += np.nansum(np.square(values[piece] - mean), axis=0)
     low, high = (np.where(count > 0, end, 0.0) for end in (low, high))

@@ -124,7 +124,7 @@ def fit_text(
     texts = _texts(series)
     try:
         vectorizer.fit(texts)
-    except ValueError:  # there is no such term
+    except ValueError:  # no term is in two rows
         return NO_TERMS
     terms = tuple(str(term) for term in vectorizer.get_feature_names_out())
     return TextColumn(series.name, analyzer, terms, tuple(vectorizer.idf_.tolist()))

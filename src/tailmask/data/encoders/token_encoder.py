@@ -72,7 +72,7 @@ class TokenEncoder(Encoder):
         tokenizers = require("tokenizers", extra="hf")
         try:
             return tokenizers.Tokenizer.from_str(self.tokenizer)
-        except Exception as error:  # tokenizers raises nothing more precise
+        except Exception as error:  # tokenizers has no more precise class of errors
             raise ValueError(f"the tokenizer cannot be read: {error}") from error
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:

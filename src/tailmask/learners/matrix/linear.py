@@ -31,7 +31,7 @@ _ENOUGH, _MOST_LABELS = 12, 40
 # The number of folds. With more rows than the second number, only the first fold is held out.
 _FOLDS, _FEW_ROWS = 4, 3000
 _ITERATIONS = 500
-_TOLERANCE = 1e-4  # scikit-learn's, for a label that half of the rows have
+_TOLERANCE = 1e-4  # scikit-learn's default, here for a label that half of the rows have
 
 
 @dataclass(frozen=True)

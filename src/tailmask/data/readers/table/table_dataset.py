@@ -122,7 +122,7 @@ class TableRows:
     def notes(self, encoder: AnyTableEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
         """Notes on uninformative columns, columns that give labels away, empty cells and likely mistakes."""
         constant = []
-        if isinstance(encoder, StandardTableEncoder):  # the other one leaves them out
+        if isinstance(encoder, StandardTableEncoder):  # the other encoder leaves such columns out
             columns = (column.name for column in encoder.columns)
             constant = [name for name in columns if self.frame[name][index].n_unique() == 1]
         rows = sampled(index, len(encoder.columns))
