@@ -161,7 +161,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """A folder name: the data, and all choices that differ from the defaults."""
+        """A folder name: the data, and all choices except compilation that differ from the defaults."""
         parts = [Path(self.data).stem]
         parts += [f"{name}={_text(value)}" for name, value in self.published()["options"].items()]
         parts += [] if self.recipe is None else [f"recipe={Path(self.recipe).stem}"]
