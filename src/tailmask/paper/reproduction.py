@@ -122,7 +122,7 @@ def _plan(built: PaperItem, *, seeds: int, runs: Path) -> list[PlannedRun]:
 def _kept(
     path: Path, built: PaperItem, planned: Sequence[PlannedRun], earlier: list[dict[str, Any]], *, runs: Path
 ) -> RunRecords:
-    """The records of runs that are not planned. Raises now every error that would otherwise come at the end."""
+    """The records of runs that are not planned. Raises errors now that would otherwise come at the end."""
     coming = {(run.setting.name, run.config.name, run.config.seed) for run in planned}
     others = [record for record in earlier if run_key(record) not in coming]
     records = RunRecords(runs, others)
