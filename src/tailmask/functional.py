@@ -54,7 +54,7 @@ def class_ratio(positives: Tensor, negatives: Tensor) -> Tensor:
     """Ratio of positive to negative samples of each class, r_c = n⁺ / n⁻ (notation).
 
     A class without positives gets the smallest allowed ratio, one without negatives the largest. A class
-    without either gets 1.
+    with neither gets 1.
 
     >>> class_ratio(torch.tensor([10, 1]), torch.tensor([40, 49]))
     tensor([0.2500, 0.0204])

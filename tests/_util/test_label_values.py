@@ -173,7 +173,7 @@ def test_unknown_labels_are_refused_by_none(read, unknown):
 def test_every_reader_of_class_indices_refuses_the_same(read, dtype, value):
     classes = CLASSES.to(dtype, copy=True)
     classes[1] = value
-    with pytest.raises(ValueError, match=r"class indices must lie in 0 … 2, or be -1 where unknown|in range"):
+    with pytest.raises(ValueError, match=r"class indices must be from 0 to 2, or -1 if unknown|in range"):
         read(classes)
 
 

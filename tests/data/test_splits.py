@@ -87,7 +87,7 @@ def test_shares_are_between_0_and_1(share: float) -> None:
 
 
 def test_too_few_samples() -> None:
-    with pytest.raises(UserError, match="cannot be split"):
+    with pytest.raises(UserError, match="cannot be split, got"):
         stratified(torch.ones(1, 1, dtype=torch.int8), 0.2, seed=0)
     with pytest.raises(UserError, match="too few"):
         stratified(torch.ones(2, 1, dtype=torch.int8), 0.01, seed=0)

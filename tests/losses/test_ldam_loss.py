@@ -93,7 +93,7 @@ def test_bad_input() -> None:
         loss(torch.zeros(1, 3), torch.tensor([[1.0, 1.0, 0.0]]))
     with pytest.raises(ValueError, match="soft ones"):
         loss(torch.zeros(1, 3), torch.tensor([[0.7, 0.3, 0.0]]))
-    with pytest.raises(ValueError, match=r"0 … 2, or be -1 where unknown, got 3 … 3"):
+    with pytest.raises(ValueError, match="from 0 to 2, or -1 if unknown, got 3 to 3"):
         loss(torch.zeros(1, 3), torch.tensor([3]))
     with pytest.raises(ValueError, match=r"logits must have shape \(N, 3\)"):
         loss(torch.zeros(1, 4), torch.tensor([0]))

@@ -86,9 +86,9 @@ def test_counts_are_those_that_the_samplers_read(targets):
     ],
 )
 def test_what_the_samplers_refuse_is_refused(targets, num_classes):
-    with pytest.raises(ValueError, match=r"targets must|class indices must lie in 0 … 1"):
+    with pytest.raises(ValueError, match=r"targets must|class indices must be from 0 to 1"):
         count_classes(targets, num_classes=num_classes)
-    with pytest.raises(ValueError, match=r"targets must|class indices must lie in 0 … 1"):
+    with pytest.raises(ValueError, match=r"targets must|class indices must be from 0 to 1"):
         read_members(targets, num_classes)
 
 

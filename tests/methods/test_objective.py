@@ -267,7 +267,7 @@ def test_training_that_ends_before_anything_is_masked_is_noted(
 @pytest.mark.parametrize("sampling", ["undersample:samples_per_class=20", "classaware"])
 def test_a_warm_up_masks_what_another_draw_has_too_much_of(multi_label: Split, sampling: str) -> None:
     objective = build_objective(parse(f"plm:warmup=5+bce+{sampling}"), multi_label, num_epochs=4)
-    assert any("so it holds those of the first draw" in note for note in objective.notes)
+    assert any("so they stay those of the first draw" in note for note in objective.notes)
     assert not any("masks nothing" in note for note in objective.notes)
     objective.begin_epoch(1)
     assert objective.masking.keep.min() < 1

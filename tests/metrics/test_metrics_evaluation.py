@@ -198,7 +198,7 @@ class TestSingleLabel:
 
     @pytest.mark.parametrize("index", [3, -2, -100])
     def test_indices_of_other_classes_are_refused(self, index):
-        with pytest.raises(ValueError, match="in 0 … 2, or be -1 where unknown"):
+        with pytest.raises(ValueError, match="from 0 to 2, or -1 if unknown"):
             evaluate(torch.zeros(1, 3), torch.tensor([index]), single_label=True)
 
 

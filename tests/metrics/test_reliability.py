@@ -91,5 +91,5 @@ def test_what_is_measured_stays_as_it_is(dtype):
 @pytest.mark.parametrize("measure", [calibration_error, brier_score])
 @pytest.mark.parametrize("value", [-1.0, 2.0, torch.nan])
 def test_what_are_no_probabilities_are_refused(measure, value):
-    with pytest.raises(ValueError, match="between 0 and 1: apply the sigmoid to logits first"):
+    with pytest.raises(ValueError, match=r"between 0 and 1, got .*: apply the sigmoid to logits first"):
         measure(torch.tensor([[0.5], [value]]), torch.tensor([[1], [0]]))

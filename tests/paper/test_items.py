@@ -34,7 +34,7 @@ def test_tables_of_short_trainings_with_a_large_lambda_say_so(make, tmp_path, ta
     request = dataclasses.replace(REQUEST, budget=0.34, imbalances=(100.0,), methods=("plm",))
     add_runs(tmp_path, target, request=request, single_label=True)
     notes = make(target, request).result["notes"]
-    assert any("starves frequent classes in short trainings" in note for note in notes) == is_noted
+    assert any("masks too many positives of frequent classes" in note for note in notes) == is_noted
 
 
 def test_ablations_are_labelled_by_what_they_vary(make, tmp_path):

@@ -308,9 +308,9 @@ def test_bad_input() -> None:
         ClassAwareSampler(scipy.sparse.csr_array([[1, -2]]))
     with pytest.raises(ValueError, match="class indices and must be integers"):
         ClassAwareSampler(torch.tensor([0.0, 1.0]))
-    with pytest.raises(ValueError, match=r"0 … 1, or be -1 where unknown, got 0 … 2"):
+    with pytest.raises(ValueError, match="from 0 to 1, or -1 if unknown, got 0 to 2"):
         ClassAwareSampler([0, 1, 2], num_classes=2)
-    with pytest.raises(ValueError, match="got -2 … 1"):
+    with pytest.raises(ValueError, match="got -2 to 1"):
         ClassAwareSampler([0, 1, -2])
     with pytest.raises(ValueError, match="samples_per_class"):
         UndersamplingSampler([0, 1], 0)
@@ -318,7 +318,7 @@ def test_bad_input() -> None:
         ClassAwareSampler([0, 1], epoch_length=0)
     with pytest.raises(ValueError, match="both or neither"):
         ClassAwareSampler([0, 1], rank=0)
-    with pytest.raises(ValueError, match=r"rank must lie in 0 … 1, got 2"):
+    with pytest.raises(ValueError, match="rank must be from 0 to 1, got 2"):
         ClassAwareSampler([0, 1], num_replicas=2, rank=2)
     with pytest.raises(ValueError, match="seed"):
         ClassAwareSampler([0, 1], seed=-1)

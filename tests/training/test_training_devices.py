@@ -56,7 +56,7 @@ def test_placement_is_read_from_the_launcher(environment: dict[str, str], expect
     [
         (
             {"RANK": "0", "WORLD_SIZE": "5", "LOCAL_WORLD_SIZE": "2"},
-            "WORLD_SIZE=5 is not a multiple of LOCAL_WORLD_SIZE=2",
+            "WORLD_SIZE=5 must be a multiple of LOCAL_WORLD_SIZE=2",
         ),
         (EIGHT, r"srun has started 8 tasks, .* how many .*: add --ntasks-per-node"),
         (EIGHT | {"SLURM_NTASKS_PER_NODE": "many"}, "how many .*: add --ntasks-per-node"),
@@ -64,7 +64,7 @@ def test_placement_is_read_from_the_launcher(environment: dict[str, str], expect
         (EIGHT | {"SLURM_STEP_TASKS_PER_NODE": "3(x2),2"}, r"8 tasks, 3\(x2\),2 on its machines"),
         (
             EIGHT | {"SLURM_NTASKS_PER_NODE": "3"},
-            "SLURM_NTASKS=8 is not a multiple of SLURM_NTASKS_PER_NODE=3",
+            "SLURM_NTASKS=8 must be a multiple of SLURM_NTASKS_PER_NODE=3",
         ),
     ],
 )

@@ -107,13 +107,14 @@ def check_probabilities(probabilities: Tensor, *, hint: str = "apply the sigmoid
 
     >>> check_probabilities(torch.tensor([2.0, -1.0]))
     Traceback (most recent call last):
-    ValueError: probabilities must lie between 0 and 1: apply the sigmoid to logits first
+    ValueError: probabilities must lie between 0 and 1, got -1: apply the sigmoid to logits first
     """
     if not probabilities.numel():
         return
     lowest, highest = probabilities.aminmax()  # both NaN if any is, and NaN fails both comparisons
     if not bool((lowest >= 0.0) & (highest <= 1.0)):
-        raise ValueError(f"probabilities must lie between 0 and 1: {hint}")
+        strange = (highest if bool(lowest >= 0.0) else lowest).item()
+        raise ValueError(f"probabilities must lie between 0 and 1, got {strange:g}: {hint}")
 
 
 def require_indices(indices: Tensor) -> None:
@@ -147,8 +148,8 @@ def read_indices(indices: Tensor, num_classes: int | None) -> tuple[Tensor, int]
     if lowest < -1 or highest >= num_classes:
         remedy = f": {_REPLACE_IGNORED}" if lowest == IGNORED else ""
         raise ValueError(
-            f"class indices must lie in 0 … {num_classes - 1}, or be -1 where unknown, "
-            f"got {lowest} … {highest}{remedy}"
+            f"class indices must be from 0 to {num_classes - 1}, or -1 if unknown, "
+            f"got {lowest} to {highest}{remedy}"
         )
     return indices, num_classes
 

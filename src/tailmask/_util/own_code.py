@@ -31,5 +31,5 @@ def import_own(path: str, *, what: str, form: str) -> tuple[ModuleType, Any]:
     try:
         module = importlib.import_module(module_name)
         return module, getattr(module, attribute)
-    except Exception as error:  # whatever a user's own code raises
+    except Exception as error:  # a user's own code may raise anything
         raise UserError(f"the {what} {path!r} cannot be imported: {error}") from error

@@ -28,7 +28,7 @@ def processor_features() -> set[str]:
     """The processor's instruction sets, by their Linux names; empty if they are not known."""
     import torch
 
-    capabilities = getattr(torch.cpu, "get_capabilities", None)  # not in every version
+    capabilities = getattr(torch.cpu, "get_capabilities", None)  # not in every version of torch
     if capabilities is not None:
         return {name for name, value in capabilities().items() if value is True}
     try:

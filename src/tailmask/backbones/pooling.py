@@ -11,7 +11,7 @@ Defaults for images:
 | any other | `pooler_output` if there is one, else the mean over the image |
 
 Texts: a folder of sentence-transformers names its pooling (`1_Pooling/config.json`), and whether vectors are
-scaled to length 1. All other models (BERT, RoBERTa, ModernBERT, DeBERTa, MiniLM, encoders of T5) give the
+scaled to norm 1. All other models (BERT, RoBERTa, ModernBERT, DeBERTa, MiniLM, encoders of T5) give the
 mean over the tokens without padding.
 """
 

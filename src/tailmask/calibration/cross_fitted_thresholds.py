@@ -151,7 +151,7 @@ def _resampled_class(
         drawn = drawn.reshape(resamples, *shape)
     above = drawn[..., ::-1].cumsum(-1)[..., ::-1]
     total = above[:, 1, :, 0]  # positives (B, K)
-    none = np.zeros_like(above[..., :1])  # what a cut above all scores predicts
+    none = np.zeros_like(above[..., :1])  # a cut above all scores predicts nothing
     above = np.concatenate([above[..., 1:], none], axis=-1)
     others = above[..., :-1].sum(axis=2, keepdims=True) - above[..., :-1]  # (B, 2, K, M)
     positives = total.sum(axis=1, keepdims=True) - total  # of the other folds, (B, K)

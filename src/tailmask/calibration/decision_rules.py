@@ -101,7 +101,7 @@ class DecisionRule:
 
     @property
     def top(self) -> int | None:
-        """How many labels each sample gets; None where thresholds decide."""
+        """The number of labels that each sample gets; None if thresholds decide."""
         return int(self.value) if self.kind == "top" and self.value is not None else None
 
     def fit(self, probabilities: Tensor, targets: Tensor, *, shrinkage: float = SHRINKAGE) -> Tensor | None:
@@ -141,7 +141,7 @@ class DecisionRule:
         return torch.zeros_like(probabilities, dtype=torch.bool).scatter_(1, best, True)
 
     def merit(self, hits: Any, alarms: Any, positives: Any) -> Any:
-        """How good cuts are, by their true positives, false positives and all positives; higher is better.
+        """The merit of cuts, from their true positives, false positives and all positives; higher is better.
 
         >>> DecisionRule("cost", 5.0).merit(np.array([1, 2]), np.array([0, 6]), 2)
         array([-5., -6.])
@@ -186,7 +186,7 @@ class DecisionRule:
         return np.where(positives > 0, cut, shared)
 
     def _best_cut(self, scores: NDArray[np.float64], labels: NDArray[np.bool_], shared: float) -> float:
-        """Logit of the best cut of one class, halfway between two scores; of equals, that near `shared`."""
+        """Logit of one class's best cut, halfway between two scores; of equals, the nearest to `shared`."""
         order = np.argsort(-scores, kind="stable")
         ranked, present = scores[order], labels[order]
         ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # the last one of equal scores

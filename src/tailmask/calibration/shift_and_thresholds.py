@@ -71,7 +71,9 @@ class Calibration:
         """The calibration that `to_json` wrote."""
         missing = {"prior_shift", "thresholds"} - (value.keys() if isinstance(value, dict) else set())
         if missing:
-            raise ValueError(f"a calibration needs prior_shift and thresholds, got none of {sorted(missing)}")
+            raise ValueError(
+                f"a calibration needs prior_shift and thresholds, got no {' and no '.join(sorted(missing))}"
+            )
         try:
             shift, thresholds = (
                 torch.tensor(value[name], dtype=torch.float32) for name in ("prior_shift", "thresholds")

@@ -119,7 +119,7 @@ app = App(
     "tailmask",
     help="""Train classifiers for rare labels, and find out what helps.
 
-    Start with `tailmask compare`: without arguments, it runs on a small embedded data set.""",
+    Start with `tailmask compare`: without arguments, it runs on a small built-in data set.""",
     help_format="markdown",
     group_parameters=Group.create_default_parameters("Options"),
     version=f"tailmask {__version__}",

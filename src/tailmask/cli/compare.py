@@ -58,7 +58,7 @@ def compare(
         only_list: print one tailmask train command per run, for a cluster's job array, and stop; when the
             runs are finished, the same command without --list reads them
         out: folder of the study [default: tailmask-compare-DATA]
-        baseline: method to compare with [default: bce, or the method nearest to it]
+        baseline: method to compare with [default: bce, else the first method without masking]
         tuned_thresholds: show the extra rows with thresholds tuned on the validation split [default: show all
             extra rows]
         prior_shift: show the extra rows with plm's outputs shifted back to the prevalence of the data

@@ -31,7 +31,7 @@ def report(
         runs: folders of runs, or folders that contain them
         out: file to write [default: report.html; csv, json and md are printed]
         form: format of the report [default: the ending of --out, else html]
-        baseline: method to compare the others with [default: bce]
+        baseline: method to compare the others with [default: bce, else the first method without masking]
         title: title of the page
         resamples: number of bootstrap samples of the test set for the intervals
         force: overwrite a file that is not a report of tailmask

@@ -118,7 +118,7 @@ def _train(
 
     name = Path(setting.data).name
     progress = RunProgress(f"{parse(method)} on {name}")
-    # Other processes would overwrite it, and so would the progress bar of a pretrained model's features.
+    # Other processes would overwrite this status, and so would the progress bar of a pretrained model.
     if execution.devices == 1 and setting.options.features_of is None:
         progress.wait(f"preparing {name} and the network")
     config: RunConfig | None = None

@@ -116,7 +116,7 @@ def _holds(name: str, config: dict[str, Any]) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**63  # the range of a tensor
+    return type(value) is int and 0 <= value < 2**63  # it becomes an int64 tensor
 
 
 def _setting(run: Run) -> dict[str, Any]:

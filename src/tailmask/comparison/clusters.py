@@ -1,7 +1,7 @@
 """Clusters of dependent test samples.
 
 Samples with one cluster each (a patient's X-rays) are drawn together: the ordinary cluster bootstrap. An
-image of two digits belongs to two clusters. Each digit moves all of its images, and each pair adds noise of
+image of two digits belongs to two clusters. Each digit affects all of its images, and each pair adds noise of
 its own. No set of weights reproduces both parts, but variances do (Fafchamps and Gubert 2007; Aronow, Samii
 and Assenova 2015): the variance under resampled digits counts the noise of a pair twice, once for each digit,
 so the variance under resampled pairs is subtracted once. `PairedDifferences.add` does this.

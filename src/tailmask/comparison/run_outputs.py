@@ -149,7 +149,10 @@ def read_outputs(run: Run, rule: DecisionRule = F1_RULE) -> Outputs:
         if members is not None and (
             members.shape not in ((shape[0], 1), (shape[0], 2)) or members.dtype != "int64"
         ):
-            raise UserError(f"{path} must have {split}_members with one or two numbers per sample")
+            raise UserError(
+                f"{path} must have {split}_members with one or two numbers per sample: was it written by "
+                "tailmask?"
+            )
     validation = None
     if "validation" in splits:
         validation = (
@@ -181,7 +184,10 @@ def _folds(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any] | None:
     if folds is not None and (
         folds.shape != arrays["validation_targets"].shape[:1] or folds.dtype != "int64"
     ):
-        raise UserError(f"{path} must have validation_folds with one number per validation sample")
+        raise UserError(
+            f"{path} must have validation_folds with one number per validation sample: was it written by "
+            "tailmask?"
+        )
     return folds
 
 
@@ -200,5 +206,7 @@ def _fitted(run: Run) -> tuple[Tensor | None, Tensor | None]:
     if decisions is not None:
         thresholds = decisions.thresholds
         if len(thresholds) != len(run.config["classes"]):
-            raise UserError(f"{run.folder}/decisions.json must have one threshold per class")
+            raise UserError(
+                f"{run.folder}/decisions.json must have one threshold per class: was it written by tailmask?"
+            )
     return thresholds, shift

@@ -167,7 +167,7 @@ def _choice(comparison: Comparison) -> tuple[Outcome, str]:
 
 
 def _no_choice(comparison: Comparison) -> tuple[Outcome, str]:
-    """The outcome, and a sentence why nothing was chosen and how the shown method compares."""
+    """The outcome, and sentences that say why nothing was chosen and how the shown method compares."""
     if comparison.validation is None:
         start = "This record has no validation scores, so no method is chosen."
     else:

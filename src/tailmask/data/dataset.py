@@ -33,7 +33,7 @@ class BatchSource(Protocol):
 
     @property
     def on_disk(self) -> bool:
-        """True if batches are decoded from files. DataLoader workers are then worth starting."""
+        """True if batches are decoded from files; then DataLoader workers save time."""
         ...
 
     def batch(self, index: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -103,7 +103,7 @@ class Split:
 
     @property
     def on_disk(self) -> bool:
-        """True if batches are decoded from files. DataLoader workers are then worth starting."""
+        """True if batches are decoded from files; then DataLoader workers save time."""
         return isinstance(self.inputs, BatchSource) and self.inputs.on_disk
 
     def batch(self, index: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:

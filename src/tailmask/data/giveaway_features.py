@@ -1,7 +1,7 @@
 """Features that predict a label almost perfectly by themselves: often copies of it, or consequences of it.
 
 A feature gives a label away if one rule on only this feature (a threshold, or a set of values) finds the
-rarer side of the label with an F1 of 98 % or more in the training rows. Honest features rarely reach this.
+rarer side of the label with an F1 of 98 % or more in the training rows. Other features rarely reach this.
 For empty cells 90 % is enough: they often say that something has not happened.
 """
 

@@ -34,8 +34,8 @@ def stratified(
     """Rows to keep and rows to hold out, about `share` of them. Both have the same share of every label.
 
     Rows with the same number in `groups` stay together. If a split of the rows divides only a few groups,
-    these are kept, and the rest is split as without groups. Else the groups are split. A group has all
-    labels of its rows.
+    these groups are kept as a whole, and all other rows are split as without groups. Otherwise whole
+    groups are split, and a group has all labels of its rows.
 
     >>> import torch
     >>> kept, held_out = stratified(torch.eye(2, dtype=torch.int8).repeat(10, 1), 0.2, seed=0)
@@ -50,7 +50,7 @@ def stratified(
         raise UserError(f"the share of a split must be between 0 and 1, got {share:g}")
     number = targets.shape[0]
     if number < 2:
-        raise UserError(f"{number} samples cannot be split")
+        raise UserError(f"fewer than 2 samples cannot be split, got {number}: add rows")
     held_out = _held_out(targets, share, seed)
     units = "samples"
     if groups is not None:

@@ -1,6 +1,6 @@
 """Train the best model in a given time: arms, out-of-fold scores, the ensemble.
 
-Studies of several seeds with intervals live in `studies`.
+An arm is a method that a fit trains. Studies of several seeds with intervals live in `studies`.
 """
 
 from __future__ import annotations

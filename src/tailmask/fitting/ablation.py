@@ -55,7 +55,7 @@ def baseline_of(methods: Mapping[str, Method]) -> str:
             return 0 if str(methods[name]) == "bce" else 1
         return 2 if learner.word.name == "linear" else 3
 
-    return min(methods, key=rank)  # of equal ones the first
+    return min(methods, key=rank)  # the first of equal ones
 
 
 def what_mattered(scores: Sequence[ArmScores], methods: Mapping[str, Method]) -> tuple[Step, ...]:

@@ -102,7 +102,10 @@ class FitResult:
         return self.predictor.predict_proba(features)
 
     def predict(self, features: Any) -> Any:
-        """The predicted labels (N, C), True or False, by thresholds from out-of-fold outputs; likewise."""
+        """The predicted labels (N, C), True or False; a frame for a frame, as in `predict_proba`.
+
+        They are decided by thresholds from out-of-fold outputs, or by the rule that `fit` was given.
+        """
         return self.predictor.predict(features)
 
     def save(self, folder: Path | str) -> None:
@@ -118,7 +121,7 @@ class FitResult:
         others = [arm for arm in self.leaderboard[1:] if arm.method != best.method]
         scores = f"F1 {100 * best.out_of_fold.f1:.1f}, mAP {100 * best.out_of_fold.map:.1f}"
         if not others:
-            return f"{chosen} ({scores}), the only arm."
+            return f"{chosen} ({scores}), the only method."
         second = others[0]
         return (
             f"{chosen} ({scores}); next is {second.method} "
@@ -158,14 +161,14 @@ def fit(
     """Train several methods, combine them, and keep the best model.
 
     Methods are trained one after the other, the cheapest first. Everything is chosen by out-of-fold scores;
-    the test rows are used only for the report. A second call with the same folder resumes: it reads finished
-    arms.
+    the test rows are used only for the report. A second call with the same folder resumes: finished
+    methods are not trained again.
 
     Args:
         data: Name of a data set, path of a file, a polars or pandas frame, or an array of features (N, F).
         labels: The columns that are labels (`options` can also name them); or the labels themselves, a frame
             or an array (N, C) of 0 and 1, with −1 or NaN for unknown labels.
-        minutes: Time for training. An arm is not started if it would not finish in time. None sets no limit.
+        minutes: Time for training. A method is left out if it would not finish in time. None sets no limit.
         methods: Names of methods in the order of training. By default linear, trees, boost and a network; for
             images three networks.
         out: Folder of the fit. None uses a temporary folder, which is kept while the result is in use.
@@ -179,7 +182,7 @@ def fit(
         seed: Seed of folds, weights and masks.
         decide: The goal of the thresholds: "f1", "precision=0.9", "recall=0.8", "cost=5" or "top=3".
         importance: False to leave out the permutation importance of the features.
-        listener: Called with the name of each arm; returns the object that shows its progress.
+        listener: Called with the name of each method; returns the object that shows its progress.
     """
     if minutes is not None and not minutes > 0:
         raise UserError(f"--minutes must be above 0, got {minutes:g}")

@@ -29,8 +29,8 @@ __all__ = ["FeatureImportance", "Importance", "feature_importance"]
 
 MOST_FEATURES = 200
 MOST_REPEATS = 5
-# The total number of predicted rows, over features and repeats. If there are more rows, a sample is used. It
-# has at least the least number of rows, because rare labels need rows.
+# The total number of predicted rows, over features and repeats. If there are more rows, a sample is used. The
+# sample has at least the second number of rows, because rare labels need rows.
 MOST_PREDICTIONS, LEAST_ROWS = 100_000, 500
 
 # A feature may be a leak if two things are true. It carries this share of a label's lift over its prevalence,

@@ -46,7 +46,7 @@ CHECKED_SIZES = (1, 3)
 
 @dataclass(frozen=True)
 class Exported:
-    """The files that were written, and the largest difference of their probabilities to the model's.
+    """The files that were written, and the largest difference between their probabilities and the model's.
 
     `note` says which inputs the caller must prepare if there is a pretrained model.
     """
@@ -131,7 +131,7 @@ def _write_row_program(predictor: RowPredictor, run: Path, out: Path) -> Exporte
         raise UserError(f"{run} cannot be exported to {out}: {error}; {instead}") from error
     except MemoryError:
         raise
-    except Exception as error:  # torch, onnx and ONNX Runtime raise many kinds, none of them documented
+    except Exception as error:  # torch, onnx and ONNX Runtime raise many undocumented kinds of errors
         raise UserError(f"{run} cannot be exported to {out}: {_reason(error)}; {instead}") from error
     _check_difference(difference, out)
     write_bytes(out, content)
@@ -195,14 +195,14 @@ def _write_program(
                 difference = max(float((run(each) - classifier(*each)[0]).abs().max()) for each in checked)
         except OSError:
             raise
-        except Exception as error:  # torch and ONNX Runtime raise many kinds, none of them documented
+        except Exception as error:  # torch and ONNX Runtime raise many undocumented kinds of errors
             raise UserError(f"the network cannot be exported to {out}: {_reason(error)}") from error
         _check_difference(difference, out)
     return Exported((out,), difference)
 
 
 def _check_difference(difference: float, out: Path) -> None:
-    """Raise a UserError if a program differs from its model, also by NaN."""
+    """Raise a UserError if the probabilities of a program differ from its model's, or are NaN."""
     if not difference <= TOLERANCE:
         raise UserError(
             f"{out} is not written: its probabilities differ from the model's by {difference:.1g}"

@@ -55,7 +55,7 @@ def choose_decision(
     prior_shift: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> LabelDecision:
-    """The requested decision, else by the model's tuned thresholds, else by its recipe's threshold.
+    """The requested decision; by default the model's tuned thresholds, else the threshold of its recipe.
 
     `decide` fits thresholds on the validation outputs of `run`. Fitted thresholds move with the logits by
     `prior_shift` (C,), so they give the same labels.

@@ -114,7 +114,10 @@ def _pieces(
         probabilities, logits = predictor.outputs(inputs)
         if not bool(probabilities.isfinite().all()):
             row = start + int(probabilities.isfinite().all(dim=1).logical_not().nonzero()[0])
-            raise UserError(f"row {row} of {source} (the first is 0) has values too large for the network")
+            raise UserError(
+                f"row {row} of {source} (the first is 0) has values too large for the network: correct them, "
+                "or leave the row out"
+            )
         yield _piece(predictor, named.alias(own_name), probabilities, logits, labels_name)
         start = end
     if start == 0:

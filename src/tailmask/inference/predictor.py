@@ -218,7 +218,7 @@ def _classifier(
         network, activation=description.activation, logit_scale=description.logit_scale, prior_shift=shift
     ).eval()
     if len(description.shape) == 3:  # images: this makes convolutions on the CPU faster
-        classifier = classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # as above
+        classifier = classifier.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's types lack memory_format alone
     try:
         return classifier.to(device)
     except (RuntimeError, AssertionError) as error:  # torch without CUDA fails an assertion

@@ -52,8 +52,8 @@ class RowPredictor:
     ) -> RowPredictor:
         """Load the model in a folder; `thresholds` and `decide` are as in `Predictor.load`.
 
-        `study_decision` is the decision of a study; it is used if neither of them is given. A rule needs the
-        out-of-fold outputs in the folder of the run, which contains the model's folder. `backbone` is the
+        `study_decision` is the decision of a study; it is used if neither of the two is given. A rule needs
+        the out-of-fold outputs in the folder of the run, which contains the model's folder. `backbone` is the
         present folder of the pretrained model, `hf:FOLDER`, or the name of the user's own encoder, which is
         then allowed to run.
         """
@@ -108,7 +108,7 @@ class RowPredictor:
         return like_features(self.outputs(self.model.row_format.rows(features))[0], self.classes, features)
 
     def predict(self, features: Any) -> Any:
-        """The predicted labels (N, C) of a frame or an array with the columns of training, likewise."""
+        """The predicted labels (N, C) of a frame or an array, in the form that `predict_proba` gives."""
         labels = self.decision.labels(*self.outputs(self.model.row_format.rows(features)))
         return like_features(labels, self.classes, features)
 

@@ -45,7 +45,7 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
            [1, 1]])
 
     Args:
-        methods: Names of methods; None is linear, trees, boost and two networks.
+        methods: Names of methods; None is linear, trees, boost and bce, a network.
         minutes: Time for training; a method that would not finish in time is left out. None sets no limit.
         folds: Number of folds, at most the number of samples.
         epochs: Number of epochs of the networks; None is the recipe's number.

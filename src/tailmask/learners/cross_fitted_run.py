@@ -92,7 +92,7 @@ def make_run(
     if check_folder(folder, record["determines"]).is_complete:
         return Run(folder)
     with quiet(), disk_errors(folder), memory_errors(config.recipe.schedule.batch_size), locked(folder):
-        if not Run(folder).is_complete:  # another process may have ended just now
+        if not Run(folder).is_complete:  # another process may have completed it meanwhile
             began = time.monotonic()
             begin_session(folder, record, epochs_done=0, threads=torch.get_num_threads())
             with terminations(), open_logger(execution.logger, config, folder):
@@ -105,7 +105,9 @@ def raw_data_of(dataset: Dataset, config: RunConfig) -> RawData:
     """The raw rows of a data set; a UserError if it has none, or if they cannot be cross-fitted."""
     if dataset.raw is None:
         what = str(config.method.learner) if config.method.learner else f"--folds {config.folds}"
-        raise UserError(f"{what} is for tables and texts, and {dataset.name} has images or too many labels")
+        raise UserError(
+            f"{what} is for tables and texts, but {dataset.name} has images or too many labels: leave it out"
+        )
     if config.folds == 1 and dataset.raw.num_train == len(dataset.raw.development):
         raise UserError(
             f"{config.name} without folds needs a validation split: give the data one, as in "

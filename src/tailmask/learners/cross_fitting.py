@@ -49,8 +49,9 @@ class CrossFitted:
 class FoldModels:
     """The models of all folds as one: the mean of their logits."""
 
-    # On held-out training rows of five sets of Mulan's, with thresholds from out-of-fold logits, macro-F1 was
-    # 58.8 (one fold model 57.8; mean probability 58.5; Platt scaling per fold, then mean 58.4; votes 58.6).
+    # On held-out training rows of five of Mulan's data sets, with thresholds from out-of-fold logits,
+    # macro-F1 was 58.8 (one fold model 57.8; mean probability 58.5; Platt scaling per fold, then mean 58.4;
+    # votes 58.6).
 
     parts: tuple[Fitted, ...]
 

@@ -1,4 +1,7 @@
-"""Ensembles: arms on one scale, then greedy selection with replacement (Caruana et al. 2004)."""
+"""Ensembles: arms on one scale, then greedy selection with replacement (Caruana et al. 2004).
+
+An arm is one of the models that an ensemble combines.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ class EnsembleFit:
     """The result of `fit_ensemble`."""
 
     combination: Combination  # of all arms; an unused arm has the weight 0
-    logits: Tensor  # (N, C): out-of-fold, also for scaling and selection; NaN if no fold covers a row
+    logits: Tensor  # (N, C): out of fold, scaling and selection too; NaN if no fold covers a row
 
     def ensemble(self, parts: Callable[[int], Fitted]) -> Ensemble:
         """The ensemble of the arms with a weight above 0; `parts` gives the fitted model of an arm."""

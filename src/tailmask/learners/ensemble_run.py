@@ -42,7 +42,7 @@ ENSEMBLE = "ensemble"
     kind="learner",
     implies="bce",
     summary="the other methods together, weighted by their out-of-fold outputs",
-    not_with={"plm": "the methods in it mask or do not"},
+    not_with={"plm": "each method in it masks or does not"},
 )
 def ensemble_of_methods() -> Learner:
     """The other methods of a study or a fit together: their logits on one scale, then averaged with weights.

@@ -102,7 +102,8 @@ def _stretches(times: npt.NDArray[np.generic], count: int) -> npt.NDArray[np.int
     distinct, moment, sizes = np.unique(times, return_inverse=True, return_counts=True)
     if len(distinct) < count:
         raise UserError(
-            f"{len(distinct)} different times are too few for {count - 1} folds that go forward in time"
+            f"{len(distinct)} different times are too few for {count - 1} folds that go forward in time: ask "
+            "for fewer folds"
         )
     middle = np.cumsum(sizes) - sizes / 2
     stretch = np.minimum((middle * count / len(times)).astype(np.int64), count - 1)

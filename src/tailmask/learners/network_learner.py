@@ -162,7 +162,7 @@ class NetworkLearner:
 
 
 class _EpochProgress(Progress):
-    """Turns the epochs of a run into the finished share of a fit; notes have been shown before."""
+    """Turns the epochs of a run into the finished share of a fit. It drops notes: they were shown before."""
 
     def __init__(self, progress: FitProgress, epochs: int) -> None:
         self.progress, self.epochs = progress, epochs

@@ -15,8 +15,9 @@ from tailmask.metrics.known_labels import blocks
 
 __all__ = ["PlattScaling", "crossfit_platt", "fit_platt"]
 
-# The shared slope and offset count as much as this many positives. On held-out training rows of four sets of
-# Mulan's, 5, 20 and ∞ gave ensembles a log-loss of 0.261, 0.261 and 0.265 and an mAP of 75.0, 75.2 and 75.0.
+# The shared slope and offset count as much as this many positives. On held-out training rows of four of
+# Mulan's data sets, 5, 20 and ∞ gave ensembles a log-loss of 0.261, 0.261 and 0.265 and an mAP of 75.0, 75.2
+# and 75.0.
 SHRINKAGE = 20.0
 
 _STEPS, _HALVINGS, _CLOSE = 50, 20, 1e-9

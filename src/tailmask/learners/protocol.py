@@ -21,8 +21,9 @@ FitProgress: TypeAlias = Callable[[float, str], None]  # the finished share, fro
 class Learner(Protocol):
     """Something that can be fitted. Its `repr`, as of a frozen dataclass, names all options with an effect.
 
-    A learner fits its own encoder on the given rows, and holds out some of them to guide training. So nothing
-    can leak from other rows. `workdir` is its own folder; an interrupted fit is resumed from there.
+    A learner fits its own encoder on the given rows. If training needs held-out rows, it takes some of these
+    rows. So nothing can leak from other rows. `workdir` is its own folder; an interrupted fit is resumed from
+    there.
     """
 
     def fit(

@@ -38,8 +38,8 @@ def asymmetric_loss(
     log_not_p = log_p - logits
     focus_pos = torch.exp(gamma_pos * log_not_p)
     if clip > 0:
-        # Not exactly zero: at the margin, the gradient of a power below one would not be finite. Not exactly
-        # one either, because rounding can lose a small margin.
+        # p_m is never exactly zero, because at the margin the gradient of a power below one would not be
+        # finite. It is never exactly one either, because rounding can lose a small margin.
         limits = torch.finfo(logits.dtype)
         shifted = (logits.sigmoid() - clip).clamp(limits.tiny, 1.0 - limits.eps)  # p_m
         focus_neg, log_not_p = shifted**gamma_neg, torch.log1p(-shifted)

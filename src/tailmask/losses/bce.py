@@ -66,9 +66,9 @@ def cross_entropy(
         shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
 
     Mind:
-        With `pos_power`, outputs are not probabilities: logits are higher by
-        pos_power · log(negatives / positives). The counts are those of the training split, also if
-        `undersample` or `classaware` draws from it. Not together with `plm`, which sets this ratio itself.
+        With `pos_power`, outputs are not probabilities: logits are higher by pos_power · log(negatives /
+        positives). The counts are those of the training split, even if `undersample` or `classaware` draws
+        from it. Not together with `plm`, which sets this ratio itself.
     """
     weight = positive_weights(positives, negatives, power=pos_power) if pos_power else None
     return BinaryCrossEntropy(pos_weight=weight, **shared)

@@ -48,8 +48,8 @@ class DistributionBalancedLoss(ElementwiseLoss):
     tensor(0.2762)
 
     Args:
-        positives: Known positives of each class in the training data, shape (C,). A class without any counts
-            as having one.
+        positives: Known positives of each class in the training data, shape (C,). A class without
+            positives counts as having one.
         negatives: Known negatives of each class.
         alpha: Lowest weight of the smoothing map. All defaults are those published for COCO-MLT; for VOC-MLT
             μ is 0.3 and λ is 5.

@@ -78,7 +78,7 @@ class ElementwiseLoss(WeightedLoss):
         if logits.ndim < 2 or logits.shape != targets.shape:
             raise ValueError(
                 "logits and targets must both have shape (N, C), "
-                f"got {tuple(logits.shape)} and {tuple(targets.shape)}: class indices must become one-hot"
+                f"got {tuple(logits.shape)} and {tuple(targets.shape)}: turn class indices into one-hot rows"
             )
         logits = full_precision(logits)
         known = _known_labels(targets)

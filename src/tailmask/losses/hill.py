@@ -32,7 +32,7 @@ class HillLoss(ElementwiseLoss):
         shared: `weight`, `per_sample` and `reduction`, as in `ElementwiseLoss`.
 
     Mind:
-        Outputs are not probabilities. True negatives count less too, also if no label is missing.
+        Outputs are not probabilities. True negatives count less too, even if no label is missing.
 
     Paper:
         Zhang et al., [Simple and Robust Loss Design for Multi-Label Learning with Missing

@@ -124,7 +124,12 @@ def check_state(name: str, value: Any, *, ratios: bool = False) -> None:
     if value is None or (isinstance(value, Tensor) and value.is_meta):
         return
     if not isinstance(value, Tensor) or value.is_floating_point() != ratios:
-        raise ValueError(f"the state's {name} must be a tensor of {'ratios' if ratios else 'whole numbers'}")
+        kind = "floating-point numbers" if ratios else "whole numbers"
+        found = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(
+            f"the state's {name} must be a tensor of {kind}, got {found}: "
+            "the file is damaged or of another criterion"
+        )
     if not bool(((value > 0) & value.isfinite() if ratios else value >= 0).all()):
         kind = "finite ratios above 0" if ratios else "numbers of 0 or more"
         raise ValueError(

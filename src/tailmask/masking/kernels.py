@@ -25,7 +25,7 @@ __all__ = [
     "small_masked_cross_entropy",
 ]
 
-# Below this number of labels the calls cost more than the arithmetic, and the plain functions call less.
+# With fewer labels than this, calls cost more than arithmetic, and the plain functions make fewer calls.
 _LARGE = 2**14
 
 # Number of labels per block: the temporaries of a block stay in the processor's cache.
@@ -77,7 +77,10 @@ def histogram(
 
 @functools.lru_cache(maxsize=16)
 def _bins(num_classes: int, num_bins: int) -> tuple[Tensor, Tensor]:
-    """The number of bins as a tensor, and each class's first bin (C,): making them slows a small batch."""
+    """The number of bins as a tensor, and the first bin of each class (C,).
+
+    They are cached, because making them anew would slow down a small batch.
+    """
     first = torch.arange(0, num_classes * num_bins, num_bins, dtype=torch.int32, device="cpu")
     return torch.tensor(num_bins, dtype=torch.float32, device="cpu"), first
 
@@ -100,11 +103,12 @@ def add_histogram(counts: Tensor, logits: Tensor, targets: Tensor, *, known: Ten
 
 
 def draw(keep: Tensor, targets: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """`functional.draw` for targets (N, C) of 0 and 1 and keep probabilities (2, C), with 16 bits per label.
+    """`functional.draw` for targets (N, C) of 0 and 1 and keep probabilities (2, C).
 
-    A label is kept if its 16 bits, read as an integer, are below keep · 2¹⁶ minus an offset from [0, 1). Each
-    class has one random offset per batch. Without it, the probability would be a multiple of 2⁻¹⁶; averaged
-    over the offset, it is `keep` (to 2⁻²⁴).
+    A large batch uses 16 random bits per label: a label is kept if its 16 bits, read as an integer, are below
+    keep · 2¹⁶ minus an offset from [0, 1). Each class has one random offset per batch. Without it, the
+    probability would be a multiple of 2⁻¹⁶; averaged over the offset, it is `keep` (to 2⁻²⁴). A small batch
+    draws a float32 for each label.
 
     >>> draw(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
     tensor([[1., 0.],

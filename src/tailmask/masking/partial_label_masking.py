@@ -353,7 +353,7 @@ class PartialLabelMasking(ExactBuffers):
         )
 
     def _small_loss(self, logits: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
-        """The loss of a small batch in training: its calls cost more than its arithmetic, so it makes few."""
+        """The loss of a small batch in training, with few calls, because they cost more than arithmetic."""
         if self._keep_in_use is None:
             self.trained_keep.copy_(self.keep)
             self._keep_in_use = self.keep.unbind()
@@ -379,7 +379,7 @@ class PartialLabelMasking(ExactBuffers):
     def _follow(self, device: torch.device) -> None:
         """Move to the device of the logits, unless that device has no values."""
         if device != self.keep.device and device.type != "meta":
-            with torch.inference_mode(False):  # else no step could change the buffers
+            with torch.inference_mode(False):  # no step could change inference tensors
                 self.to(device)
 
     def _set_ratio(self, target_ratio: Tensor) -> None:

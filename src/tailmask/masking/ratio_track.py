@@ -27,8 +27,9 @@ _DIVERGENCE_RATE = 0.1
 class Masking:
     """The masking of a learner, with the options of `PartialLabelMasking`.
 
-    `updates` is the number of ratio updates in a fit. A rate of None is 0.1 for "divergence" and 0.5 or more
-    for "prevalence"; fewer updates have a higher rate. Networks have more updates, so their rates are lower.
+    `updates` is the number of ratio updates in a fit. A rate of None is 0.1 for "divergence". For
+    "prevalence" it is 0.5 with 7 to 18 updates, higher with fewer and lower with more. Networks have more
+    updates, so their rates are lower.
 
     >>> Masking().schedule.rate, Masking(adapt="divergence").schedule.rate
     (0.5, 0.1)
@@ -45,7 +46,7 @@ class Masking:
     def __post_init__(self) -> None:
         if self.updates < 1:
             raise ValueError(f"masking needs at least one update, got {self.updates}")
-        _ = self.options(1), self.schedule  # refuse invalid options
+        _ = self.options(1), self.schedule  # raises an error for invalid options
 
     def options(self, num_classes: int) -> Options:
         """The options of the ratio updates."""

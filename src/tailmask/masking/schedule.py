@@ -13,8 +13,8 @@ __all__ = ["Schedule", "number"]
 
 # The update by prevalence, if the number of epochs is known: it does nothing in the first half of training,
 # so the network learns from all labels. In the second half it can move the logarithm of a ratio by 9 in
-# total. A short training would need large steps for that, and these may overshoot: there the total is 3.5,
-# as long as no step is above 1.
+# total. A short training would need large steps for that, and large steps may overshoot. So a step is at
+# most 0.5, unless the total would be below 3.5. Then a step is larger, but at most 1.
 _WAY, _SHORT_WAY = 9.0, 3.5
 _LARGE_STEP, _LARGEST_STEP = 0.5, 1.0
 

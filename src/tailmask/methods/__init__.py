@@ -1,7 +1,7 @@
-"""The method grammar, and the objective that a method makes of a data set.
+"""The method grammar, and the training objective of a method.
 
-`parse` reads a name, `build_objective` makes of it what a training loop needs. The words are declared in the
-files of `losses`, `sampling` and here, and `find_words` lists them without torch.
+`parse` reads a name, and `build_objective` builds from it what a training loop needs. The words are declared
+in the files of `losses`, `sampling` and here, and `find_words` lists them without torch.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class MethodPart:
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # in the order of the signature
 
     def get(self, option: str) -> Any:
-        """The value of an option, None where it is not named."""
+        """The value of an option, or None if it is not named."""
         return self.options.get(option)
 
     def with_options(self, **options: Any) -> MethodPart:
@@ -276,7 +276,7 @@ def _missing(part: MethodPart, defaults: Mapping[str, Any]) -> dict[str, Any]:
             None,
             defaults.get(steering, declared[steering].default),
         ):
-            continue  # such as λ of one update, which says nothing about another's
+            continue  # the default is for another update: a recipe's λ fits only the recipe's own `adapt`
         if name not in part.options:
             missing[name] = value
     return missing

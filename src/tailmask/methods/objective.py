@@ -73,14 +73,14 @@ class Objective(nn.Module):
         return 1.0 if ldam is None else ldam.scale
 
     def order(self, epoch: int) -> Tensor:
-        """Indices of the samples of an epoch, in the order in which they are met."""
+        """Indices of the samples of an epoch, in the order of training."""
         if self.sampler is None:
             return torch.randperm(self.num_samples, generator=generator(self.seed, "order", epoch))
         self.sampler.set_epoch(epoch)
         return self.sampler.indices()
 
     def begin_epoch(self, epoch: int, *, rank: int = 0) -> None:
-        """Prepare for an epoch: the source of the masks, the draw's class counts, deferred weights."""
+        """Prepare for an epoch: set the generator of the masks, the draw's class counts, deferred weights."""
         for module in self.modules():
             if isinstance(module, losses.DeferredReweighting):
                 module.set_epoch(epoch)

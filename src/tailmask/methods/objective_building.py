@@ -87,7 +87,7 @@ def uses_validation(method: Method) -> bool:
 
 
 def _loss(method: Method, given: Mapping[str, Any], *, reduction: str) -> nn.Module:
-    """The loss with its weights, which wait for their epoch where they are deferred."""
+    """The loss with its class weights; deferred weights begin at a later epoch."""
     shared: dict[str, Any] = {} if method.loss.word.single_label else {"reduction": reduction}
     if method.weighting is not None:
         shared["weight"], shared["per_sample"] = method.weighting.build(**given)
@@ -120,7 +120,7 @@ def _idle(criterion: PartialLabelMasking, *, num_epochs: int, is_drawn: bool) ->
     """A note if training ends before an update of the ratios can have an effect."""
     if not criterion.is_idle_for(num_epochs):
         return ()
-    outcome = "it holds those of the first draw" if is_drawn else "it masks nothing"
+    outcome = "they stay those of the first draw" if is_drawn else "it masks nothing"
     reason, remedy = f"the number of epochs is {num_epochs}", "train for more, or set plm:warmup=0"
     if criterion.schedule.is_idle:
         reason, remedy = f"hold={criterion.schedule.hold} skips the others", "set a larger plm:hold"

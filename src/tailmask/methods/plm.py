@@ -20,7 +20,7 @@ _NETWORKS = dict.fromkeys(("linear", "boost"), "it is an option for networks")
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    masked(torch.ones(2, 3), epochs=100, **options)  # the criterion checks what goes together
+    masked(torch.ones(2, 3), epochs=100, **options)  # the criterion checks which options go together
 
 
 @word(
@@ -62,9 +62,8 @@ def masked(
         epochs: Length of training.
         classes: Names of the classes, for warnings.
         reduction: As in `PartialLabelMasking`.
-        rate: λ, by default 0.01, also in the recipes of tables, images, MultiMNIST and MSCOCO; 0.05 in that
-            of `digits`, 1 in that of CIFAR-10-LT; with `adapt=prevalence` [it follows from the
-            epochs](training.md#fields).
+        rate: λ, by default 0.01. The recipes of `digits` and of fine-tuning have 0.05, the one of CIFAR-10-LT
+            has 1. With `adapt=prevalence`, λ [follows from the number of epochs](training.md#fields).
         initial_ratio: The ratios to start from: each class's own, or the mean, minimum or maximum of them
             all.
         num_bins: τ, the number of bins of the outputs.

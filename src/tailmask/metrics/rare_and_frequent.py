@@ -81,5 +81,5 @@ def optional_groups(
     if train_positives is not None:
         return class_groups(train_positives, rarest=rarest, frequent=frequent)
     if rarest or frequent:
-        raise ValueError("the rarest and most frequent classes need train_positives, the training counts")
+        raise ValueError(f"rarest and frequent need train_positives, got none: {_HINT}")
     return {}

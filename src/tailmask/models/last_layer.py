@@ -20,7 +20,7 @@ __all__ = [
 
 
 class NormalizedLinear(nn.Module):
-    """Linear layer whose outputs are cosines: features and weights have length one, and there is no bias.
+    """Linear layer whose outputs are cosines: features and weights have norm one, and there is no bias.
 
     LDAM (Cao et al. 2019) needs such a last layer.
 

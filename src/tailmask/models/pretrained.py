@@ -141,7 +141,7 @@ def build_pretrained(
 
 
 def set_fixed_norm(network: nn.Module) -> None:
-    """Keep batch normalisation in evaluation mode, also if the network is set to training mode.
+    """Keep batch normalisation in evaluation mode, even if the network is set to training mode.
 
     >>> network = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     >>> set_fixed_norm(network)

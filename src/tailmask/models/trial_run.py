@@ -79,7 +79,7 @@ def needs_two_rows(network: nn.Module, shape: Sequence[int]) -> bool:
     with _untouched(network):
         try:
             network(_zeros(network, 1, shape))
-        except Exception as error:  # other errors are reported for a whole batch
+        except Exception as error:  # training reports other errors
             return "more than 1 value per channel" in str(error)
     return False
 

@@ -1,6 +1,6 @@
-"""The paper's tables and figures: measured numbers beside the paper's. Other comparisons: `studies`.
+"""The paper's tables and figures: measured numbers beside the paper's.
 
-`reproduce` trains the missing runs of a table or figure.
+`reproduce` trains the missing runs of a table or figure. Other comparisons live in `studies`.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def reproduce(
 ) -> Reproduction:
     """Make a table or figure of the paper. Missing runs are trained.
 
-    All complete runs of the same setting count, also with other seeds and methods than in this call. So
-    a table can be filled row by row, and some rows can have more seeds. Runs of other settings (budget,
+    All complete runs of the same setting count, including those with other seeds and methods. So a table can
+    be filled row by row, and some rows can have more seeds. Runs of other settings (budget,
     recipe, data) never count, and a result of another setting is not overwritten. If runs are gone, a table
     keeps their numbers from the earlier result in `out`; a figure that needs them is not overwritten.
 
@@ -122,7 +122,7 @@ def _plan(built: PaperItem, *, seeds: int, runs: Path) -> list[PlannedRun]:
 def _kept(
     path: Path, built: PaperItem, planned: Sequence[PlannedRun], earlier: list[dict[str, Any]], *, runs: Path
 ) -> RunRecords:
-    """The records of runs that are not planned. Raises every error now that would come at the end."""
+    """The records of runs that are not planned. Raises errors now that would otherwise come at the end."""
     coming = {(run.setting.name, run.config.name, run.config.seed) for run in planned}
     others = [record for record in earlier if run_key(record) not in coming]
     records = RunRecords(runs, others)

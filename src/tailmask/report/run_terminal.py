@@ -106,7 +106,7 @@ def _class_values(run: Run, split: str) -> dict[str, list[float]]:
     for name in ("precision", "recall", "f1", "positives"):
         values = found.get(name) if isinstance(found, dict) else None
         if not isinstance(values, list) or len(values) != number or not all(map(_is_number, values)):
-            raise UserError(f"{run.folder}/metrics.json has no valid {name!r} of each class")
+            raise UserError(f"{run.folder}/metrics.json has no valid {name!r} of each class: was it changed?")
     return dict(found)
 
 

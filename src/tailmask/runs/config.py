@@ -23,8 +23,7 @@ class RunConfig:
     """Everything that determines a run's result except the content of the data.
 
     `method` and `recipe` are resolved: the recipe's options are in the method, and both are scaled to the
-    number of epochs. `name` is the requested method. With several `folds` there is one model
-    per fold.
+    number of epochs. `name` is the requested method. With several `folds` there is one model per fold.
     """
 
     data: str
@@ -123,7 +122,7 @@ def differences(there: dict[str, Any], asked: dict[str, Any], *, path: str = "")
         and there.get("file") == asked.get("file")
         and there.get("sha256") != asked.get("sha256")
     ):
-        return [f"the contents of {there['file']}"]  # they explain the other differences
+        return [f"the contents of {there['file']}"]  # other contents explain the other differences
     found: list[str] = []
     for name in sorted(there.keys() | asked.keys()):
         old, new = there.get(name), asked.get(name)

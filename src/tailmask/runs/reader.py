@@ -70,7 +70,8 @@ class Run:
             record = _parse(line, f"line {number} of {path}")
             if record.get("epoch") != number:
                 raise UserError(
-                    f"line {number} of {path} must be of epoch {number}, got {record.get('epoch')!r}"
+                    f"line {number} of {path} must be of epoch {number}, got {record.get('epoch')!r}: was "
+                    "the file changed?"
                 )
             records.append(record)
         return records
@@ -84,7 +85,9 @@ class Run:
                 float(each.get("seconds", 0)) for each in self.config.get("sessions", [])
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{self.folder} does not say how long its training took") from error
+            raise UserError(
+                f"{self.folder} does not say how long its training took: was it changed?"
+            ) from error
 
     @functools.cached_property
     def metrics(self) -> dict[str, Any]:
@@ -135,5 +138,5 @@ def _parse(text: str, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{what} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise UserError(f"{what} must be a JSON object, got {type(value).__name__}")
+        raise UserError(f"{what} must be a JSON object, got {type(value).__name__}: was it changed?")
     return value

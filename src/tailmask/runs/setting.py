@@ -34,7 +34,8 @@ TABLE_MODELS = ("mlp", "linear")
 # Tables with at most this many features get eight networks that train at once.
 MODERATE_WIDTH = 2000
 
-# A shorter budget raises a λ of at most this value: λ · epochs, and so the drift of the ratios, stays.
+# A shorter budget raises a λ of at most this value. So λ · epochs stays the same, and so does the drift of
+# the ratios.
 SLOW_RATE = 0.01
 
 # With this λ or a higher one, the update by divergence keeps all classes near one common ratio. Training for
@@ -82,7 +83,7 @@ class Setting:
     def check_data(self) -> None:
         """Raise a `UserError` if the data are neither a known name nor a file."""
         if self.data not in NAMED and not Path(self.data).exists():
-            load(self.data)  # names the nearest known name, before heavy imports
+            load(self.data)  # raises an error with the nearest known name, before heavy imports
 
     def keep_precision(self, existing: Any) -> Setting:
         """The setting with the precision of an existing run or study, if its own precision is "auto".
@@ -106,7 +107,7 @@ class Setting:
         and its numbers of rarest classes are shares of all classes.
         """
         is_open = self.data not in recipe_names() or self.options.features_of is not None
-        if facts is None and self.recipe is None and is_open:  # it depends on them
+        if facts is None and self.recipe is None and is_open:  # the recipe depends on them
             facts = DataFacts.of(load(self.data, self.options))
         shape = () if facts is None else facts.shape
         recipe = load_recipe(self.recipe or self._default_recipe(shape)).with_fields(self.fields)
@@ -160,7 +161,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """A folder name: the data, and all choices that differ from the defaults."""
+        """A folder name: the data, and all choices except compilation that differ from the defaults."""
         parts = [Path(self.data).stem]
         parts += [f"{name}={_text(value)}" for name, value in self.published()["options"].items()]
         parts += [] if self.recipe is None else [f"recipe={Path(self.recipe).stem}"]
@@ -363,9 +364,9 @@ def _notes(method: Method, *, share: float) -> tuple[str, ...]:
     if rate < _FAST_RATE or share >= _SHORT_SHARE:
         return ()
     return (
-        f"plm with λ = {rate:g} starves frequent classes in short trainings, and this one has "
-        f"{100 * share:.3g} % of the recipe's epochs: on CIFAR-10-LT (ρ = 100) its error was 48.2 at 15 % of "
-        "the epochs (bce 40.6), and 25.0 with all of them (bce 28.7)",
+        f"plm with λ = {rate:g} masks too many positives of frequent classes in short trainings, and this "
+        f"one has {100 * share:.3g} % of the recipe's epochs: on CIFAR-10-LT (ρ = 100) its error was 48.2 at "
+        "15 % of the epochs (bce 40.6), and 25.0 with all of them (bce 28.7)",
     )
 
 

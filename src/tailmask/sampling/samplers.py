@@ -39,7 +39,7 @@ class EpochSampler(Sampler[int]):
         if (num_replicas is None) != (rank is None):
             raise ValueError("num_replicas and rank belong together: pass both or neither")
         if num_replicas is not None and rank is not None and not 0 <= rank < num_replicas:
-            raise ValueError(f"rank must lie in 0 … {num_replicas - 1}, got {rank}")
+            raise ValueError(f"rank must be from 0 to {num_replicas - 1}, got {rank}")
         self.seed = seed
         self.num_replicas = num_replicas
         self.rank = rank

@@ -1,6 +1,7 @@
-"""Studies: many runs are planned, trained by worker processes, and compared. The paper's tables: `paper`.
+"""Studies: many runs are planned, trained by worker processes, and compared.
 
-`compare` answers whether a method helps on some data. Interrupted studies are resumed.
+`compare` answers whether a method helps on some data. Interrupted studies are resumed. The paper's tables
+live in `paper`.
 """
 
 from __future__ import annotations

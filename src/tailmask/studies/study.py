@@ -121,7 +121,7 @@ def compare(
         labels: The columns that are labels; `options` may name them instead.
         seeds: Number of seeds, counted from 0; the same for all methods.
         jobs: Number of runs at a time; None: one per GPU, else one per core, at most 8.
-        out: Folder of the study; None: a new one in the current folder.
+        out: Folder of the study; None: `tailmask-compare-DATA` in the current folder.
         baseline: Method to compare with; it is trained too. None: `bce` if it is one of the methods, else the
             first method that does not mask.
         tune: "rate" chooses λ on the validation split for each method with `plm` that does not name one. The

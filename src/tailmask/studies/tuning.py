@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-# This is not a seed of the study: a lucky start must not choose λ and also count as a result.
+# This is not a seed of the study: a run that chose λ must not also count as a result.
 TUNING_SEED = 1_000_000
 
 

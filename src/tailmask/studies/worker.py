@@ -99,7 +99,7 @@ class _Tasks:
 
     def _load(self, data: str, options: DataOptions) -> Dataset:
         if self.dataset is None or self.loaded != (data, options):
-            self.dataset = None  # never two in memory
+            self.dataset = None  # never two data sets in memory
             self.dataset, self.loaded = load_data(data, options), (data, options)
         return self.dataset
 
@@ -139,7 +139,7 @@ def main() -> None:
             emit(_explained(error))
         else:
             emit({"event": "done", "answer": answer})
-        gc.collect()  # a trainer and its module refer to each other
+        gc.collect()  # a trainer and its module refer to each other, so only the collector frees them
 
 
 if __name__ == "__main__":

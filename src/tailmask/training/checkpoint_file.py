@@ -66,7 +66,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             if archive.testzip() is not None:  # torch does not check the checksums
                 raise ValueError("a checksum is wrong")
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch's unpickler may raise anything on nonsense
+    except Exception as error:  # torch's unpickler may raise any error for a damaged file
         raise UserError(
             f"{path} cannot be read, so this run cannot be resumed: remove its folder to train again"
         ) from error

@@ -13,7 +13,7 @@ __all__ = ["Progress", "StepReports"]
 
 
 class Progress:
-    """A display of a run's progress, which shows nothing. Only the first process calls it."""
+    """The base of displays of a run's progress; it shows nothing. Only the first process calls it."""
 
     def note(self, text: str) -> None:
         """Show a note, such as the epoch that a run resumes after."""

@@ -231,7 +231,10 @@ def test_cut_and_corrupt_archives(tmp_path: Path) -> None:
     [
         ({"A": np.zeros(3)}, "has no array 'X', .*A.*--inputs"),
         ({"X": np.zeros((3, 2))}, "has no array 'Y', .*X.*--targets"),
-        ({"X": np.zeros((3, 2)), "Y": np.eye(4)}, "'X' has 3 rows, 'Y' has 4"),
+        (
+            {"X": np.zeros((3, 2)), "Y": np.eye(4)},
+            "'X' and 'Y' must have the same number of rows, got 3 and 4",
+        ),
         ({"X": np.zeros(3), "Y": np.eye(3)}, "must be rows of numbers, or images"),
         ({"X": np.zeros((3, 2)), "Y": np.zeros((3, 2, 2))}, "must have shape"),
         ({"X": np.zeros((3, 2)), "Y": np.array([0, -1, 1])}, "negative class"),

@@ -64,7 +64,10 @@ class ArrayRows:
     ) -> Tensor | csr_array:
         """The inputs of the rows in `index`; they are the same in training."""
         if self.names != encoder.names:
-            raise UserError("the training and the test file must have the same features in the same order")
+            raise UserError(
+                "the training and the test file must have the same features in the same order: change one of "
+                "the two files"
+            )
         return encoder.encode(self.values[index])
 
     def notes(self, encoder: ArrayEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
@@ -104,7 +107,7 @@ def _moments(
         low = np.fmin(low, np.fmin.reduce(rows, axis=0))
         high = np.fmax(high, np.fmax.reduce(rows, axis=0))
     mean = total / np.maximum(count, 1)
-    with np.errstate(over="ignore", invalid="ignore"):  # the result shows numbers that are too large
+    with np.errstate(over="ignore", invalid="ignore"):  # `fit` refuses the infinite scale of huge numbers
         for piece in pieces:
             squares += np.nansum(np.square(values[piece] - mean), axis=0)
     low, high = (np.where(count > 0, end, 0.0) for end in (low, high))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CategoryColumn", "fit_category"]
 
-# The most values of a column with an input each; scikit-learn's trees take at most 255.
+# At most this many values of a column have an input of their own; scikit-learn's trees take at most 255.
 MAX_VALUES = {"scaled": 1000, "raw": 250}
 
 # Further frequent values share this many inputs by their hash.

@@ -31,7 +31,7 @@ NO_VALUE_TWICE = "none of its values occurs twice"
 # In fewer rows than this, all numbers of a column may differ by chance.
 LEAST_ROWS = 10
 
-# Copies of rows repeat IDs.
+# A column of IDs has at least this share of different numbers: copies of rows repeat IDs.
 DIFFERENT = 0.95
 
 _IDENTIFIER = re.compile(r"(^|[\W_])(?i:id|key|index|number|nr|no|row|uuid)\W*$|[a-z]I[dD]$|^$")

@@ -62,8 +62,12 @@ class Encoder(ABC):
             sizes = [operator.index(size) for size in encoder.shape]
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise UserError(
-                f"the stored encoder of kind {kind!r} is damaged ({type(error).__name__}: {error})"
+                f"the stored encoder of kind {kind!r} is damaged ({type(error).__name__}: {error}): "
+                "train the model again"
             ) from error
         if any(isinstance(size, bool) or size < 0 for size in sizes):
-            raise UserError(f"the stored encoder of kind {kind!r} cannot have the shape {encoder.shape}")
+            raise UserError(
+                f"the stored encoder of kind {kind!r} cannot have the shape {encoder.shape}: train the "
+                "model again"
+            )
         return encoder

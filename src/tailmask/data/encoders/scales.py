@@ -1,4 +1,4 @@
-"""The divisors of numbers, also for constant columns."""
+"""The divisors that standardise columns of numbers, even constant ones."""
 
 from __future__ import annotations
 

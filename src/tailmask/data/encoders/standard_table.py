@@ -67,7 +67,7 @@ class StandardTableEncoder(Encoder):
 
     Numbers get mean 0 and deviation 1, and a missing one becomes the mean. A category that training did not
     see is all zeros. Numbers come first, then categories, then the words of the text columns. Words share
-    `text_buckets` inputs by their hash, and their counts are scaled to length 1.
+    `text_buckets` inputs by their hash, and their counts are scaled to norm 1.
     """
 
     columns: tuple[Column, ...]
@@ -174,7 +174,7 @@ def _fit_column(series: pl.Series) -> Column:
         numbers = numbers[~np.isnan(numbers)]
         if np.isinf(numbers).any():
             raise UserError(f"the column {series.name!r} has infinite numbers: leave such cells empty")
-        with np.errstate(over="ignore"):  # the result shows numbers that are too large
+        with np.errstate(over="ignore"):  # `Column` refuses the infinite result of too large numbers
             mean, deviation = float(numbers.mean()), float(numbers.std())
         scale = float(column_scales(deviation, numbers.min(), numbers.max()))
         return Column(series.name, "number" if kind.is_numeric() else "boolean", mean, scale)

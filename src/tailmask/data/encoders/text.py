@@ -40,7 +40,7 @@ _ANALYZERS: dict[Analyzer, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class TextColumn:
-    """Text as TF-IDF: (1 + log count) · idf of each term, scaled to length 1."""
+    """Text as TF-IDF: (1 + log count) · idf of each term, scaled to norm 1."""
 
     name: str
     analyzer: Analyzer
@@ -84,7 +84,7 @@ class TextColumn:
 
 @dataclass(frozen=True)
 class HashedTextColumn:
-    """Text as counts of words that share inputs by their hash, scaled to length 1; nothing is fitted."""
+    """Text as counts of words that share inputs by their hash, scaled to norm 1; nothing is fitted."""
 
     name: str
     buckets: int
@@ -124,7 +124,7 @@ def fit_text(
     texts = _texts(series)
     try:
         vectorizer.fit(texts)
-    except ValueError:  # there is no such term
+    except ValueError:  # no term is in two rows
         return NO_TERMS
     terms = tuple(str(term) for term in vectorizer.get_feature_names_out())
     return TextColumn(series.name, analyzer, terms, tuple(vectorizer.idf_.tolist()))

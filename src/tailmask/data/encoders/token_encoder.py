@@ -72,11 +72,11 @@ class TokenEncoder(Encoder):
         tokenizers = require("tokenizers", extra="hf")
         try:
             return tokenizers.Tokenizer.from_str(self.tokenizer)
-        except Exception as error:  # tokenizers raises nothing more precise
+        except Exception as error:  # tokenizers has no more precise class of errors
             raise ValueError(f"the tokenizer cannot be read: {error}") from error
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """The numbers of the tokens of each text, with the model's marks, truncated."""
+        """The numbers of the tokens of each text, with the model's special tokens, truncated."""
         # A lone surrogate, which CSV files cannot have but frames can, is no valid text.
         valid = [text.encode(errors="replace").decode() for text in texts]
         return [each.ids for each in self._backend.encode_batch(valid)]

@@ -87,7 +87,7 @@ def read_instances(path: Path) -> tuple[list[str], Labels]:
         classes = [str(category["name"]) for category in categories]
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         reason = f"{type(error).__name__}: {error}"[:120]
-        if isinstance(error, AssertionError):  # pycocotools raises it
+        if isinstance(error, AssertionError):  # pycocotools raises it if the file is another JSON value
             reason = "it holds no JSON object"
         raise UserError(
             f"{path} is not a whole file in COCO's format ({reason}): for a table, write a list of records"

@@ -5,8 +5,8 @@ It is a small MultiMNIST, made from scikit-learn's bundled 8×8 digits in the pa
 1. The digits of each class are put into a random order: the first 60 are for testing, the next 20 for
    validation, and the others for training.
 2. Training keeps n_c = ⌊60 · 20^(−c/9)⌋ digits of class c, a long tail with ρ = 20 from 60 zeros to 3 nines.
-3. Each training digit leads 16 pairs. Its partners are drawn with replacement from all training digits, so
-   a tail class has many images of few digits.
+3. Each training digit is the first of 16 pairs. Its partners are drawn with replacement from all training
+   digits, so a tail class has many images of few digits.
 4. Validation has 3 pairs for each training digit, drawn in the same way. Then a random validation digit of
    the same class replaces every training digit: the same imbalance as in training, but other digits.
 5. For testing, each test digit is paired with one random test digit of each of the 9 other classes. So the

@@ -1,10 +1,11 @@
 """`multimnist`: the paper's imbalanced MultiMNIST (appendix), two digits on one canvas.
 
-Training keeps n_c = ⌊5923 · 100^(−c/9)⌋ digits of each class, 14694 in all. Each of them leads one pair. Its
-partner is drawn with replacement from the same long-tailed digits. A pair of equal digits has one label.
-For testing, every test digit is paired with one random digit of each of the 9 other classes: 90000 images,
-with exactly the paper's ten counts. The 28×28 digits are padded to 32×32, both are shifted by −6…6 pixels in
-each direction (what leaves the frame is cut), superimposed by the pixel-wise maximum and scaled to [0, 1].
+Training keeps n_c = ⌊5923 · 100^(−c/9)⌋ digits of each class, 14694 in all. Each of them is the first digit
+of one pair. Its partner is drawn with replacement from the same long-tailed digits. A pair of equal digits
+has one label. For testing, every test digit is paired with one random digit of each of the 9 other classes:
+90000 images, with exactly the paper's ten counts. The 28×28 digits are padded to 32×32, both are shifted by
+−6…6 pixels in each direction (parts outside of the frame are cut off), superimposed by the pixel-wise maximum
+and scaled to [0, 1].
 
 The pairs are random. The paper's had 105 nines and ρ = 90.33. Seed 94 is the nearest of the first hundred
 seeds, with 105 nines and ρ = 90.55. The mean over seeds is 81.
@@ -97,7 +98,8 @@ def load_multimnist(options: DataOptions) -> Dataset:
     for c, number in enumerate(tail):
         if len(by_class[c]) < number:
             raise UserError(
-                f"{root / 'mnist'} has {len(by_class[c])} training images of digit {c}, not {number}"
+                f"{root / 'mnist'} has {len(by_class[c])} training images of digit {c}, not {number}: "
+                "download the files again"
             )
     kept = np.concatenate([members[:number] for members, number in zip(by_class, tail, strict=True)])
     pairs = np.stack([kept, kept[draws.below(len(kept), len(kept))]], axis=1)
@@ -156,6 +158,7 @@ def _read_digits(folder: Path, part: str) -> tuple[Tensor, NDArray[np.int64]]:
     labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz", num_dimensions=1)
     if images.shape[1:] != (28, 28) or len(images) != len(labels) or (len(labels) and labels.max() > 9):
         raise UserError(
-            f"the {part} files in {folder} must hold 28×28 images and a label from 0 to 9 for each"
+            f"the {part} files in {folder} must hold 28×28 images and a label from 0 to 9 for each: "
+            "download them again"
         )
     return torch.from_numpy(images.copy()), labels.astype(np.int64)

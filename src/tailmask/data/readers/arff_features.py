@@ -35,7 +35,7 @@ def read_features(file: Arff, names: Sequence[str], rows: Iterable[ArffRow]) -> 
     named = [_columns(attribute) for attribute in file.attributes]
     missing = position.keys() - {name for columns in named for name in columns.values()}
     if missing:
-        raise UserError(f"{file.path} lacks the features {listing(sorted(missing))}")
+        raise UserError(f"{file.path} lacks the features {listing(sorted(missing))}: add them")
     # The column of each attribute's values: a number has the key None, any other value has its own column.
     plans = [
         {value: position[name] for value, name in columns.items() if name in position} for columns in named

@@ -41,7 +41,9 @@ def _read(
 ) -> NDArray[np.uint8]:
     start = file.read(4)
     if len(start) < 4 or start[:2] != b"\0\0" or start[2] != _UNSIGNED_BYTE or start[3] != num_dimensions:
-        raise UserError(f"{path} is not an idx file of unsigned bytes with {num_dimensions} dimensions")
+        raise UserError(
+            f"{path} is not an idx file of unsigned bytes with {num_dimensions} dimensions: download it again"
+        )
     sizes = file.read(4 * num_dimensions)
     if len(sizes) < 4 * num_dimensions:
         raise UserError(f"{path} is cut off within its header: download it again")

@@ -128,7 +128,7 @@ def read_list_lines(path: Path) -> tuple[list[str], list[list[str]]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not a text file ({error.reason})") from error
+        raise UserError(f"{path} is not a text file ({error.reason}): save it as UTF-8") from error
     for line in lines:
         words = re.split(r"[,\s]+", line.strip())
         if words[0]:
@@ -166,7 +166,9 @@ def listed_images(path: Path, folder: Path | None = None) -> list[Path]:
     if path.is_dir():
         files = sorted(inner for inner in path.iterdir() if inner.suffix.lower() in SUFFIXES)
         if not files:
-            raise UserError(f"there are no images in the folder {path}")
+            raise UserError(
+                f"there are no images in the folder {path}: name a folder with files such as 1.jpg or 1.png"
+            )
         return files
     if path.suffix.lower() in SUFFIXES:
         return [path]

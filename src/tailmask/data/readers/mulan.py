@@ -37,7 +37,9 @@ def read_mulan(path: Path, options: DataOptions) -> tuple[ArrayRows, Labels]:
     classes = check_classes(_label_names(file, names, options.labels), path)
     absent = [name for name in classes if name not in names]
     if absent:
-        raise UserError(f"{path} has no attribute for the labels {listing(absent)}")
+        raise UserError(
+            f"{path} has no attribute for the labels {listing(absent)}: check --labels or the XML file"
+        )
     columns = {names.index(name): number for number, name in enumerate(classes)}
     features = feature_names(a for i, a in enumerate(file.attributes) if i not in columns)
     targets = array("b")

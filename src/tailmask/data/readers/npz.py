@@ -156,7 +156,8 @@ class Npz:
         memory = _physical_memory()
         if claimed > memory:
             raise UserError(
-                f"{where} needs {claimed / 2**30:.1f} GB, this machine has {memory / 2**30:.1f} GB"
+                f"{where} needs {claimed / 2**30:.1f} GB, this machine has {memory / 2**30:.1f} GB: use a "
+                "smaller file or another machine"
             )
         return _Header(shape, dtype, fortran_order)
 
@@ -181,7 +182,7 @@ def read_array_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool
         read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
         shape, fortran_order, dtype = read(file)
     except Exception as error:
-        # Python's tokenizer, its literals and NumPy's types raise many kinds of errors on nonsense.
+        # Python's tokenizer, its literals and NumPy's types raise many kinds of errors for such headers.
         raise ValueError(f"{name} is not valid: {error}") from error
     return shape, fortran_order, dtype
 

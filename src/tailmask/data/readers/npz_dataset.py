@@ -75,7 +75,8 @@ def read_npz(path: Path, options: DataOptions) -> tuple[ArrayRows | ImageRows, L
     rows, labels = _inputs(file, options), _labels(file, options)
     if len(rows) != len(labels):
         raise UserError(
-            f"{path}: {options.inputs!r} has {len(rows)} rows, {options.targets!r} has {len(labels)}"
+            f"{path}: {options.inputs!r} and {options.targets!r} must have the same number of rows, got "
+            f"{len(rows)} and {len(labels)}"
         )
     return rows, labels
 

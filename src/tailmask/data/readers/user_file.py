@@ -112,7 +112,7 @@ def _column_uses(rows: ReadRows, encoder: Any) -> tuple[ColumnUse, ...]:
 def _read_part(path: Path, options: DataOptions, like: ReadRows | None = None) -> Part:
     rows, labels = _read(path, options, like)
     if not len(rows):
-        raise UserError(f"{path} has no rows")
+        raise UserError(f"{path} has no rows: add at least one")
     return Part(path, rows, labels, rows.keys(like), np.arange(len(rows)))
 
 

@@ -31,7 +31,8 @@ class ArrayInputs:
     def __post_init__(self) -> None:
         if not all(isinstance(each, ScaledArrays | RawArrays) for each in self.encoders):
             raise UserError(
-                "the model learned from the words of texts, which ONNX operators cannot split alike"
+                "the model learned from the words of texts, and no operators of ONNX split texts into the "
+                "same words"
             )
 
     @property
@@ -60,7 +61,7 @@ class ArrayInputs:
         for encoder in self.encoders:
             if isinstance(encoder, ScaledArrays):
                 mean = 0.0 if encoder.encoder.mean is None else encoder.encoder.mean
-                scale = np.minimum(encoder.encoder.scale, 1e30)  # a feature that was always empty has more
+                scale = np.minimum(encoder.encoder.scale, 1e30)  # the scale of an empty feature is larger
                 for steps in (-3, -1, 0, 0.5, 2):
                     for pool, value in zip(pools, (mean + steps * scale).tolist(), strict=True):
                         pool.append(value)

@@ -8,7 +8,7 @@ from tailmask.inference.onnx.graph import Graph
 
 __all__ = ["calendar_part"]
 
-# Years begin in March here, so a leap day is a year's last day. 0000-03-01 is so many days before 1970.
+# Years begin in March here, so a leap day is a year's last day. 0000-03-01 is this many days before 1970.
 _BEFORE = 719468.0
 # The days of 4, 100 and 400 years.
 _FOUR, _CENTURY, _CYCLE = 1461.0, 36524.0, 146097.0

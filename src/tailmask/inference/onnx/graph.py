@@ -54,7 +54,7 @@ class Graph:
         for name, value in attributes.items():
             if name.endswith("_as_tensor"):
                 node.attribute.append(self._helper.make_attribute(name, self._numpy.from_array(value)))
-            elif isinstance(value, np.ndarray):  # `make_attribute` would look at each number
+            elif isinstance(value, np.ndarray):  # `make_attribute` is slow: it checks each number
                 field = {"i": "ints", "f": "floats", "O": "strings"}[value.dtype.kind]
                 attribute = node.attribute.add(name=name, type=field.upper())
                 getattr(attribute, field).extend(value.tolist())

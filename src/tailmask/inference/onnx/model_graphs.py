@@ -106,7 +106,7 @@ def _model_logits(graph: Graph, fitted: FittedModel, matrix: str) -> str:
 
 
 class _Networks(nn.Module):
-    """Several networks beside each other, each with its own inputs. Exporting one takes as long as all."""
+    """Several networks side by side, each with its own inputs: exporting all takes as long as one."""
 
     def __init__(self, networks: Sequence[FittedNetwork]) -> None:
         super().__init__()

@@ -19,7 +19,8 @@ from tailmask.training.tables.table_loop import TableLoop, batches
 
 __all__ = ["Training", "TrainingRows", "as_counts"]
 
-# Sparse products are slower per stored value than dense ones: below this share of stored values they win.
+# Sparse products are slower per stored value than dense ones: below this share of stored values they are
+# faster.
 _SPARSE_SHARE = 0.1
 
 # The count of the heaviest label if weights are not whole numbers.

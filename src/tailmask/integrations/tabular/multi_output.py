@@ -51,7 +51,8 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         estimator: The estimator to clone for each label.
         adapt: The rule that moves the ratios: "prevalence" matches the shares of predicted and true
             positives, "divergence" is the paper's rule.
-        rate: λ of Eq. 7; None is 0.1 for "divergence", and for "prevalence" as large as `updates` allow.
+        rate: λ of Eq. 7. None is 0.1 for "divergence". For "prevalence" it is 3.5 / `updates`, at most 1;
+            with 7 to 18 updates it is 0.5, and with more updates 9 / `updates`.
         initial_ratio: As in `PartialLabelMasking`.
         ratio_range: As in `PartialLabelMasking`.
         updates: How often the ratios are moved. Each update fits clones for all labels and inner folds: three
@@ -116,7 +117,7 @@ class PLMMultiOutputClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         outputs = self._outputs(X, probabilities=False)
         return outputs[:, 0] if self._labels.binary else outputs
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Any:
         """Probabilities (N, C) of the labels, or (N, 2) of the two classes.
 

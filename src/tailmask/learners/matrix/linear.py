@@ -31,7 +31,7 @@ _ENOUGH, _MOST_LABELS = 12, 40
 # The number of folds. With more rows than the second number, only the first fold is held out.
 _FOLDS, _FEW_ROWS = 4, 3000
 _ITERATIONS = 500
-_TOLERANCE = 1e-4  # scikit-learn's, for a label that half of the rows have
+_TOLERANCE = 1e-4  # scikit-learn's default, here for a label that half of the rows have
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def fit_linear(
     count; if all have fewer, C is 1. Average precision is too noisy for this choice: C would differ between
     folds, and so would the scale of their logits.
 
-    The choice of C takes at most a third of the time to `deadline`. Labels that
-    are not started by the deadline keep the weights of `start`, else get the logit of their prevalence.
+    The choice of C takes at most a third of the time to `deadline`. Labels that are not started by the
+    deadline keep the weights of `start`, else get the logit of their prevalence.
 
     >>> x = np.arange(-5, 5, dtype=np.float32)[:, None]
     >>> model = fit_linear(x, (x > 0).astype(np.int8), C=1.0, seed=0)
@@ -182,7 +182,7 @@ class LinearLearner(MatrixLearner):
     tensor(10)
 
     Args:
-        C: Inverse strength of the penalty. By default the best of 0.03 to 30 on held-out rows.
+        C: Inverse strength of the penalty. By default the best of 0.003 to 300 on held-out rows.
         pos_power: Positives weigh (negatives / positives) to this power.
         masking: How to mask labels; None masks none.
     """

@@ -69,7 +69,10 @@ def _number(environment: Mapping[str, str], name: str) -> int:
 
 def _num_nodes(world_size: int, devices: int, names: tuple[str, ...]) -> int:
     if devices < 1 or world_size % devices:
-        raise UserError(f"{names[0]}={world_size} is not a multiple of {names[1]}={devices}")
+        raise UserError(
+            f"{names[0]}={world_size} must be a multiple of {names[1]}={devices}: start the same number of "
+            "processes on each machine"
+        )
     return world_size // devices
 
 

@@ -174,7 +174,10 @@ def _by_rate(network: nn.Module, recipe: OptimizerRecipe) -> list[tuple[list[nn.
     """The trained parameters with their learning rates: one for the body, one for the last linear layer."""
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     if not trained:
-        raise UserError("all weights of the network are frozen, so none can be trained")
+        raise UserError(
+            "all weights of the network are frozen, so none can be trained: unfreeze some, or lower "
+            "model.freeze"
+        )
     if not recipe.body_lr:
         return [(trained, recipe.lr)]
     head = {id(parameter) for parameter in last_parameters(network)}

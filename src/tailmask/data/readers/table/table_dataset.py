@@ -105,7 +105,9 @@ class TableRows:
         needed = (*(column.name for column in encoder.columns), *encoder.text)
         absent = [name for name in needed if name not in self.frame.columns]
         if absent:
-            raise UserError(f"{self.path} lacks the columns {listing(absent)}, which the training file has")
+            raise UserError(
+                f"{self.path} lacks the columns {listing(absent)}, which the training file has: add them"
+            )
         inputs = encoder.encode(self.frame[index])
         return torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else inputs
 
@@ -120,7 +122,7 @@ class TableRows:
     def notes(self, encoder: AnyTableEncoder, index: NDArray[np.int64], labels: Labels) -> list[str]:
         """Notes on uninformative columns, columns that give labels away, empty cells and likely mistakes."""
         constant = []
-        if isinstance(encoder, StandardTableEncoder):  # the other one leaves them out
+        if isinstance(encoder, StandardTableEncoder):  # the other encoder leaves such columns out
             columns = (column.name for column in encoder.columns)
             constant = [name for name in columns if self.frame[name][index].n_unique() == 1]
         rows = sampled(index, len(encoder.columns))
@@ -205,7 +207,9 @@ def table_rows(
     features = others if options.features is None else matching_columns(options.features, others, path)
     features = [name for name in features if name not in text]
     if not features and not text:
-        raise UserError(f"{path} has no column to learn from, only its labels {listing(label_columns)}")
+        raise UserError(
+            f"{path} has no column to learn from, only its labels {listing(label_columns)}: add a column"
+        )
     frame = frame.with_columns(as_text(frame[name], path) for name in text)
     if types is None:
         frame = with_numbers(frame, features, typed=table_suffix(path) not in SEPARATORS)

@@ -24,7 +24,7 @@ __all__ = ["read_tags", "tag_notes"]
 # NumPy prints lists without commas, and Python would join two such texts into one.
 _NO_COMMA = re.compile(r"""['"]\s+['"]""")
 
-# The values, in lower case, of a column that says whether a row has one certain label.
+# The values, in lower case, of a column for only one label, which a row has or not.
 _YES_AND_NO = ({"0", "1"}, {"0.0", "1.0"}, {"false", "true"}, {"no", "yes"}, {"n", "y"})
 
 _NO_LIST = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)

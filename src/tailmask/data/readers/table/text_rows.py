@@ -87,7 +87,7 @@ def select_texts(
         columns = tuple(matching_columns(options.text, others, path)) or _only_text(frame, others, path)
     absent = [name for name in columns if name not in frame.columns]
     if absent:
-        raise UserError(f"{path} lacks the columns {listing(absent)}, which the training file has")
+        raise UserError(f"{path} lacks the columns {listing(absent)}, which the training file has: add them")
     return TextRows(frame.with_columns(as_text(frame[name], path) for name in columns), columns)
 
 
