@@ -46,7 +46,7 @@ def test_labels_by_tuned_thresholds_unless_told_otherwise(run, new, tmp_path, ca
     out = tmp_path / "out.parquet"
     tuned = predicted(run, new, "-o", out)
     told = capsys.readouterr()
-    assert told.out == f"{out}: 20 rows, labels by the thresholds that were tuned on validation data\n"
+    assert told.out == f"{out}: 20 rows, labels by tuned thresholds\n"
     assert told.err == ""
     assert tuned.columns == ["row", "labels", "tag_a", "tag_b", "tag_c"]
     assert predicted(run, new, "-o", out, "--force", "--thresholds", "tuned").equals(tuned)
@@ -124,7 +124,7 @@ def test_one_label_a_sample(tmp_path, capsys):
 @pytest.mark.parametrize("rule", ["f1", "precision=0.9", "recall=0.8", "cost=5"])
 def test_labels_by_thresholds_for_what_is_needed(run, new, tmp_path, capsys, rule):
     frame = predicted(run, new, "-o", tmp_path / "out.parquet", "--decide", rule)
-    assert f"labels by thresholds for {rule}, fitted on validation data" in capsys.readouterr().out
+    assert f"labels by thresholds for {rule}" in capsys.readouterr().out
     arrays = Run(run).predictions()
     thresholds = DecisionRule.parse(rule).fit(
         torch.from_numpy(arrays["validation_logits"]).sigmoid(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -221,6 +222,14 @@ def test_images_and_missing_validation_are_refused(table: Path, tmp_path: Path) 
     with pytest.raises(UserError, match="validation"):
         make_run(configure(str(table), "trees", options=options, folds=1, facts=facts), tmp_path / "b")
     assert not list(tmp_path.iterdir())
+
+
+def test_learners_that_are_no_networks_refuse_finetuning(tmp_path: Path) -> None:
+    options = DataOptions(backbone="hf:some-model", finetune=True)
+    images = dataclasses.replace(load("digits"), raw=None)
+    config = configure("digits", "linear", options=options, recipe="digits")
+    with pytest.raises(UserError, match="--finetune"):
+        make_run(config, tmp_path / "run", dataset=images)
 
 
 def test_small_tables_are_cross_fitted_by_default(table: Path) -> None:

@@ -32,10 +32,10 @@ def predict(
     encoder: str | None = None,
     force: bool = False,
 ) -> None:
-    """Predict labels for new inputs with a finished run, or with the run that a study chose.
+    """Predict labels for new inputs with a result of fit, a finished run, or the run that a study chose.
 
     Args:
-        run: folder of a finished run or of a study of compare, or a .safetensors file exported from one
+        run: folder of fit, of a finished run or of a study of compare, or a .safetensors file exported from one
         inputs: file like the one that the run was trained on, without labels; for images also a folder
         out: file to write: .csv, .parquet or .jsonl [default: the input's name with -predicted.csv]
         decide: goal of thresholds, fitted on the run's validation outputs: f1, precision=0.9, recall=0.8,
@@ -85,10 +85,10 @@ def _described(decision: LabelDecision) -> str:
         several = f"{decision.top} most probable labels"
         return f"each with its {'most probable label' if decision.top == 1 else several}"
     if decision.decided_by == "tuned":
-        return "labels by the thresholds that were tuned on validation data"
+        return "labels by tuned thresholds"
     if decision.decided_by == "default":
         return f"labels with a probability of at least {decision.thresholds[0]:g}"
-    return f"labels by thresholds for {decision.decided_by}, fitted on validation data"
+    return f"labels by thresholds for {decision.decided_by}"
 
 
 @contextlib.contextmanager

@@ -105,6 +105,11 @@ def raw_data_of(dataset: Dataset, config: RunConfig) -> RawData:
     """The raw rows of a data set; a UserError if it has none, or if they cannot be cross-fitted."""
     if dataset.raw is None:
         what = str(config.method.learner) if config.method.learner else f"--folds {config.folds}"
+        if config.options.finetune:
+            raise UserError(
+                f"--finetune trains one network on one split, not {what}: leave --finetune out to learn from "
+                f"frozen features, or leave {what} out"
+            )
         raise UserError(
             f"{what} is for tables and texts, but {dataset.name} has images or too many labels: leave it out"
         )

@@ -76,7 +76,7 @@ def _class_table(run: Run) -> Table:
         if tuned
         else "most probable class"
         if run.config["single_label"]
-        else "at 0.5"
+        else f"at {run.config['recipe']['evaluation']['threshold']:g}"
     )
     which = f", {MOST_CLASSES} rarest of {len(train_positives)}" if len(order) < len(train_positives) else ""
     table = Table(title=f"classes, test, {how}{which}", title_justify="left", padding=(0, 0))

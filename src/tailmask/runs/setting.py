@@ -349,7 +349,7 @@ def _folds(asked: int | None, recipe: Recipe, facts: DataFacts | None) -> int:
         if (asked or 1) > 1:
             raise UserError(
                 "--folds is for tables and texts with tailmask's networks, but these are images, very many "
-                "labels, or a network of your own: leave it out"
+                "labels, a fine-tuned model, or a network of your own: leave it out"
             )
         return 1
     return asked or (DEFAULT_FOLDS if facts.raw_rows < FEW_ROWS else 1)
