@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tailmask._util.files import write_json
-from tailmask._util.messages import UserError, listing
+from tailmask._util.messages import UserError
 from tailmask._util.precision import AskedPrecision
 from tailmask._util.serialization import from_mapping, to_mapping
 from tailmask.calibration import DecisionRule
@@ -29,12 +29,13 @@ from tailmask.fitting.leaderboard import ArmScores, ranked, score_arm
 from tailmask.inference import Predictor, RowPredictor, load_predictor
 from tailmask.inference.row_predictor import FIT_RECORD
 from tailmask.learners.cross_fitted_run import make_run, run_folds
-from tailmask.learners.ensemble_run import ENSEMBLE, fitted_of, make_ensemble
+from tailmask.learners.ensemble_run import ENSEMBLE, fitted_of, make_ensemble, other_methods
 from tailmask.learners.protocol import NEVER, Deadline
 from tailmask.learners.time_limit import OutOfTimeError
 from tailmask.methods import DEFAULT_METHODS
 from tailmask.runs import ResolvedSetting, Run, Setting
 from tailmask.runs.config import RunConfig, differences
+from tailmask.runs.folder import refuse_another, refuse_other_files
 from tailmask.runs.lock import locked
 from tailmask.runs.next_command import predict_command
 from tailmask.studies.planned_runs import PlannedRun, method_names, plan_runs
@@ -196,9 +197,7 @@ def fit(
     earlier = _asked(folder)
     if earlier is not None:
         setting = setting.keep_precision(earlier["setting"].get("precision", "32"))
-    names = [name for name in method_names(methods or FIT_METHODS) if name != ENSEMBLE]
-    if not names:
-        raise UserError("an ensemble combines other methods: name them too, such as linear trees")
+    names = other_methods(method_names(methods or FIT_METHODS))
     setting.check(names)
     dataset = _load(data, labels, options, folder)
     facts = DataFacts.of(dataset)
@@ -303,17 +302,9 @@ def _claim(folder: Path, setting: ResolvedSetting, facts: DataFacts, *, seed: in
     )
     earlier = _asked(folder)
     if earlier is not None:
-        found = differences(earlier, asked)
-        if found:
-            raise UserError(
-                f"{folder} holds another fit, which differs in {listing(found, limit=3)}: choose another "
-                "folder with --out"
-            )
-    elif folder.exists() and (
-        not folder.is_dir() or any(not entry.name.startswith(".") for entry in folder.iterdir())
-    ):
-        raise UserError(f"{folder} holds files, but no fit: choose another folder with --out")
+        refuse_another(folder, "fit", differences(earlier, asked))
     else:
+        refuse_other_files(folder, "fit")
         write_json(folder / _ASKED, asked)
 
 

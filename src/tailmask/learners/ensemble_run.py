@@ -32,7 +32,7 @@ from tailmask.runs.model_file import read_description
 from tailmask.runs.reader import Run
 from tailmask.training.engine import run_description
 
-__all__ = ["ENSEMBLE", "ensemble_of_methods", "fitted_of", "make_ensemble"]
+__all__ = ["ENSEMBLE", "ensemble_of_methods", "fitted_of", "make_ensemble", "other_methods"]
 
 ENSEMBLE = "ensemble"
 
@@ -58,6 +58,18 @@ def ensemble_of_methods() -> Learner:
         "an ensemble combines other methods: run `tailmask fit`, or name it with other methods in "
         "`tailmask compare --methods`"
     )
+
+
+def other_methods(names: Sequence[str]) -> list[str]:
+    """The names without `ensemble`; a `UserError` if none is left to combine.
+
+    >>> other_methods(["linear", "ensemble"])
+    ['linear']
+    """
+    others = [name for name in names if name != ENSEMBLE]
+    if not others:
+        raise UserError("an ensemble combines other methods: name them too, such as linear trees")
+    return others
 
 
 def make_ensemble(folder: Path, runs: Sequence[Run], config: RunConfig, dataset: Dataset) -> Run:
