@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailmask._util.files import write_json, write_text
-from tailmask._util.messages import UserError
+from tailmask._util.messages import UserError, check_count
 from tailmask._util.provenance import provenance
 from tailmask._util.result_formats import RESULT
 from tailmask._util.serialization import to_mapping
@@ -20,7 +20,7 @@ from tailmask.paper.request import Answer, PaperItem, Request
 from tailmask.paper.runs_of_result import RunRecords
 from tailmask.report.charts.svg_output import save_svg
 from tailmask.report.result_markdown import render_markdown
-from tailmask.studies.planned_runs import PlannedRun, check_count, plan_runs
+from tailmask.studies.planned_runs import PlannedRun, plan_runs
 from tailmask.studies.worker_pool import Failure, Listener, Pool, check_extras, choose_jobs, num_missing
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tailmask._util.files import write_json, write_text
-from tailmask._util.messages import UserError, listing
+from tailmask._util.messages import UserError, check_count, listing
 from tailmask._util.precision import AskedPrecision
 from tailmask._util.provenance import provenance
 from tailmask._util.result_formats import COMPARISON
@@ -27,7 +27,6 @@ from tailmask.runs.next_command import predict_command
 from tailmask.studies.existing_runs import check_recipe, complete_runs, other_runs
 from tailmask.studies.planned_runs import (
     PlannedRun,
-    check_count,
     distinct,
     method_names,
     plan_runs,
