@@ -196,9 +196,9 @@ class Pool:
             self._notes.append(event["text"])
 
     def _dispatch(
-        self, tasks: Sequence[dict[str, Any]], hear: Callable[[int, dict[str, Any]], None] | None = None
+        self, tasks: Sequence[dict[str, Any]], hear: Callable[[int, dict[str, Any]], None]
     ) -> list[dict[str, Any]]:
-        """The last event of each task."""
+        """The last event of each task; `hear` gets all events with the number of the task."""
         results: dict[int, dict[str, Any]] = {}
         waiting = deque(enumerate(tasks))
         for number in {*range(self.num_workers)} - {worker.number for worker in self._workers}:
@@ -217,8 +217,7 @@ class Pool:
                 if waiting:
                     successor = worker if worker in self._workers else self._start(worker.number)
                     successor.give(*waiting.popleft())
-            if hear is not None:
-                hear(number, event)
+            hear(number, event)
         return [results[number] for number in range(len(tasks))]
 
     def _start(self, number: int) -> Worker:

@@ -156,7 +156,7 @@ class StandardTableEncoder(Encoder):
 
 
 def fit_standard_encoder(
-    frame: pl.DataFrame, text: Sequence[str], buckets: int | None, *, header: bool = True
+    frame: pl.DataFrame, text: Sequence[str], buckets: int | None, *, header: bool
 ) -> StandardTableEncoder:
     """The encoder with the statistics of a table's rows, without uninformative columns."""
     filled = [name for name in frame.columns if name not in text and frame[name].count()]

@@ -112,9 +112,7 @@ class HashedTextColumn:
         return f"hashed into {self.buckets} inputs"
 
 
-def fit_text(
-    series: pl.Series, form: Form, *, analyzer: Analyzer = "word", max_terms: int
-) -> TextColumn | str:
+def fit_text(series: pl.Series, form: Form, *, analyzer: Analyzer, max_terms: int) -> TextColumn | str:
     """The most frequent terms that two or more rows have, or the reason to leave the column out."""
     vectorizer = require("sklearn.feature_extraction.text", extra="cli").TfidfVectorizer(
         **_ANALYZERS[analyzer],
