@@ -209,23 +209,24 @@ def fit(
         names = method_names(DEFAULT_METHODS)
     resolved = setting.resolve(facts)
     arms = plan_runs(resolved, names, [seed], folder=folder / "runs")
+    together = resolved.config(ENSEMBLE, seed)
     _claim(folder, resolved, facts, seed=seed)
     with locked(folder):
         runs, skipped = _train(arms, dataset, deadline, listener)
         if dataset.raw is not None:
-            combined = make_ensemble(folder / "ensemble", runs, arms[0].config, dataset)
+            combined = make_ensemble(folder / "ensemble", runs, together, dataset)
             runs = [*runs, combined]
         leaderboard = ranked(score_arm(run) for run in runs)
         best = leaderboard[0]
         chosen = next(run for run in runs if run.config["name"] == best.method)
         if dataset.raw is not None and best.method != ENSEMBLE:  # an ensemble of one arm calibrates that arm
-            chosen = make_ensemble(folder / "calibrated", [chosen], arms[0].config, dataset)
+            chosen = make_ensemble(folder / "calibrated", [chosen], together, dataset)
             leaderboard[0] = dataclasses.replace(best, test=score_arm(chosen).test)
         _keep(folder, chosen)
         made = {arm.method for arm in leaderboard}
         trained = {arm.config.name: arm.config.method for arm in arms if arm.config.name in made}
         mattered = what_mattered(leaderboard, trained)
-        found = _importance(chosen, dataset, arms[0].config) if importance else Importance(note=_NOT_ASKED)
+        found = _importance(chosen, dataset, together) if importance else Importance(note=_NOT_ASKED)
         write_json(folder / _IMPORTANCE, to_mapping(found))
         record = {
             "format": _FORMAT,

@@ -271,7 +271,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             Perceptron(sizes, generator),
             self.criterion_,
             label_weights=label_weights,
-            rate=self.learning_rate,
+            lr=self.learning_rate,
             decay=self.weight_decay,
             batch_size=self.batch_size,
             single_label=not self._labels.multilabel,
