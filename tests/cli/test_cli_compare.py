@@ -114,7 +114,7 @@ def test_folders_of_others_are_refused(tmp_path, capsys):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("precious")
     (tmp_path / "file").write_text("precious")
-    for out, sentence in (("mine", "holds files but no study"), ("file", "is a file")):
+    for out, sentence in (("mine", "holds files, but no study"), ("file", "is a file")):
         assert main(["compare", "--out", out]) == 2
         assert sentence in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]

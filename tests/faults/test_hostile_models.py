@@ -36,6 +36,7 @@ def test_a_damaged_checkpoint_is_not_gone_on_with(tmp_path: Path) -> None:
 
 
 TABLE = {"kind": "table", "columns": [], "text": ["note"], "text_buckets": 8, "header": True}
+IMAGES = {"kind": "images", "channels": 3, "mean": [0] * 3, "std": [1] * 3, "key": "X"}
 
 
 def describe(**changes: Any) -> ModelDescription:
@@ -87,7 +88,8 @@ def test_models_that_claim_what_they_are_not(tmp_path: Path, changes: dict, sent
         {"text_buckets": "8"},
         {"text_buckets": None},
         {"columns": [{"name": "age", "kind": "number"}]},
-        {"kind": "images", "channels": 3, "height": 10**6, "width": 10**6, "mean": [0] * 3, "std": [1] * 3},
+        {"surprise": 1},
+        IMAGES | {"height": 10**6, "width": 10**6},
         {"kind": []},
         {"kind": "os:system"},
     ],
@@ -96,11 +98,8 @@ def test_encoders_that_do_not_fit_their_model(tmp_path: Path, changes: dict) -> 
     """In a process of its own, which a division by zero in C would end."""
     path = tmp_path / "model.safetensors"
     network = build_model("mlp", shape=(8,), num_classes=2, hidden=[4])
-    save_model(path, network, describe(encoder=TABLE | {"key": "X"} | changes))
+    save_model(path, network, describe(encoder=TABLE | changes))
     predictor = Predictor.load(path)
-    if changes == {"text_buckets": "8"}:
-        assert predictor.encoder.shape == (8,)
-        return
     with pytest.raises(UserError, match="encoder"):
         predictor.batches(tmp_path / "model.safetensors")
 

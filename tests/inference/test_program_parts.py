@@ -14,7 +14,8 @@ from torch import nn
 
 from tailmask._util.messages import UserError
 from tailmask.data.encoders.categories import CategoryColumn
-from tailmask.data.encoders.table import TableEncoder, column_from_json, fit_table_encoder
+from tailmask.data.encoders.table import TableEncoder, fit_table_encoder
+from tailmask.data.encoders.text import TextColumn
 from tailmask.data.row_formats import ArrayFormat, table_format
 from tailmask.inference.label_decision import LabelDecision
 from tailmask.inference.onnx.calendar_parts import calendar_part
@@ -201,20 +202,19 @@ def test_an_encoded_table_is_the_same_to_the_last_bit(form):
     assert (found == expected)[~np.isnan(expected)].mean() > 0.99
 
 
+UNMARKED = {"marks_rare": False, "marks_empty": False}
+
+
 @pytest.mark.parametrize(
     ("column", "reason"),
     [
-        (
-            {"kind": "text", "name": "note", "analyzer": "word", "terms": ["a"], "idf": [1.0]},
-            "'note' is text",
-        ),
-        ({"kind": "category", "name": "note", "values": ["a"], "buckets": 3}, "'note' has so many values"),
-        ({"kind": "category", "name": "note", "values": ["", "a"], "buckets": 0}, "'note' had empty texts"),
+        (TextColumn("note", "word", ("a",), (1.0,)), "'note' is text"),
+        (CategoryColumn("note", ("a",), 3, **UNMARKED), "'note' has so many values"),
+        (CategoryColumn("note", ("", "a"), 0, **UNMARKED), "'note' had empty texts"),
     ],
 )
 def test_columns_that_onnx_cannot_encode_are_named(column, reason):
-    flags = {"marks_rare": False, "marks_empty": False}
-    encoder = TableEncoder("scaled", (column_from_json(column | flags),), left_out={})
+    encoder = TableEncoder("scaled", (column,), left_out={})
     with pytest.raises(UserError, match=reason):
         TableInputs.of([encoder], table_format(pl.DataFrame({"note": ["a"]})))
 

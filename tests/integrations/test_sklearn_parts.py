@@ -112,7 +112,7 @@ def test_partial_fit_learns_classes_that_come_later():
 def test_partial_fit_starts_anew_after_it_has_diverged():
     X, Y = make_data(60)
     model = quick().partial_fit(X, Y)
-    model._training.rate = 1e38
+    model._training.lr = 1e38
     with pytest.raises(ValueError, match="weights became NaN or infinite: lower "):
         model.partial_fit(X, Y)
     with pytest.raises(NotFittedError):

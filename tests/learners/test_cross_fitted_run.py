@@ -189,14 +189,14 @@ def test_an_ensemble_is_stored_with_its_arms(table: Path, tmp_path: Path) -> Non
     dataset = load(table, OPTIONS)
     methods = ("linear:C=1", "trees:trees=10", "bce")
     runs = [make_run(config(table, name), tmp_path / name[:3], dataset=dataset) for name in methods]
-    run = make_ensemble(tmp_path / "ensemble", runs, config(table, "bce"), dataset)
+    run = make_ensemble(tmp_path / "ensemble", runs, config(table, "ensemble"), dataset)
     assert run.config["name"] == "ensemble"
     logits = TrainedModel.load(run.folder / "model").outputs(dataset.raw.test)[1]
     np.testing.assert_allclose(logits.numpy(), run.predictions()["test_logits"], atol=1e-5)
     before = (run.folder / "metrics.json").stat().st_mtime_ns
-    make_ensemble(tmp_path / "ensemble", runs, config(table, "bce"), dataset)
+    make_ensemble(tmp_path / "ensemble", runs, config(table, "ensemble"), dataset)
     assert (run.folder / "metrics.json").stat().st_mtime_ns == before  # the same arms: nothing to do
-    make_ensemble(tmp_path / "ensemble", runs[:1], config(table, "bce"), dataset)
+    make_ensemble(tmp_path / "ensemble", runs[:1], config(table, "ensemble"), dataset)
     assert (run.folder / "metrics.json").stat().st_mtime_ns != before
 
 

@@ -38,7 +38,7 @@ def batch_list(number: int = 5, width: int = 6) -> list[tuple[torch.Tensor, torc
 
 def trained(network: nn.Module, batches, *, name: str = "sgd") -> nn.Module:
     optimizer = Optimizer([(list(network.parameters()), 0.01)], name=name)
-    TableLoop(network, nn.BCEWithLogitsLoss(), optimizer).run(batches, rate=lambda step: 0.1)
+    TableLoop(network, nn.BCEWithLogitsLoss(), optimizer).run(batches, lr=lambda step: 0.1)
     return network
 
 

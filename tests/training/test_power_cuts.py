@@ -104,4 +104,4 @@ def test_a_history_that_is_none_is_refused(folder: Path, history) -> None:
 
 
 def test_the_first_epoch_of_a_process_is_forced_to_the_disk_however_young_the_machine(tmp_path) -> None:
-    assert EpochRecorder(tmp_path).last_sync < -EpochRecorder.SECONDS_BETWEEN_SYNCS
+    assert EpochRecorder(tmp_path, print, lines=()).last_sync < -EpochRecorder.SECONDS_BETWEEN_SYNCS

@@ -138,7 +138,7 @@ def test_bf16_computes_in_bf16(dataset) -> None:
     loop = TableLoop(
         network, nn.BCEWithLogitsLoss(), Optimizer([(list(network.parameters()), 0.0)]), bf16=True
     )
-    loop.run([(dataset.train.inputs, dataset.train.targets.float())], rate=lambda step: 0.1)
+    loop.run([(dataset.train.inputs, dataset.train.targets.float())], lr=lambda step: 0.1)
     assert seen == [torch.bfloat16]
 
 

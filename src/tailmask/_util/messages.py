@@ -13,6 +13,7 @@ from types import ModuleType
 
 __all__ = [
     "UserError",
+    "check_count",
     "closest",
     "explain",
     "is_out_of_memory",
@@ -74,6 +75,17 @@ def _is_ours(error: ValueError) -> bool:
     frame, number = frames[-1]
     line = linecache.getline(frame.f_code.co_filename, number, frame.f_globals)
     return str(frame.f_globals.get("__name__")).startswith("tailmask.") and line.lstrip().startswith("raise ")
+
+
+def check_count(option: str, value: int | None) -> None:
+    """Raise a `UserError` unless an option is left out or is 1 or more.
+
+    >>> check_count("jobs", 0)
+    Traceback (most recent call last):
+    tailmask._util.messages.UserError: --jobs must be 1 or more, got 0
+    """
+    if value is not None and value < 1:
+        raise UserError(f"--{option} must be 1 or more, got {value}")
 
 
 def listing(names: Iterable[object], *, limit: int = 5) -> str:

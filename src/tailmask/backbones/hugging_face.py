@@ -87,7 +87,7 @@ class HuggingFaceBackbone:
         return build(self.folder, network, self.choice, device)
 
 
-def load_network(folder: Path, kind: Kind, pooling: Pooling | None = None) -> nn.Module:
+def load_network(folder: Path, kind: Kind, pooling: Pooling | None) -> nn.Module:
     """The network in a folder, in float32 and evaluation mode; only the image tower if it also takes texts.
 
     Code in the folder is never run, and weights are read only from safetensors files. A model of the wrong

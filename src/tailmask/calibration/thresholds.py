@@ -99,7 +99,7 @@ def class_blocks(probabilities: Tensor) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, num_classes, step))
 
 
-def grid_cuts(device: torch.device | None = None) -> Tensor:
+def grid_cuts(device: torch.device) -> Tensor:
     """The logits (steps,) among which a shared threshold is searched."""
     steps = torch.arange(NUM_STEPS, dtype=torch.float64, device=device)
     return steps * (2.0 * BOUND / NUM_STEPS) - BOUND

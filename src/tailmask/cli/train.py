@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from tailmask._util.files import slug
 from tailmask._util.logger_name import LoggerName
-from tailmask._util.messages import UserError, require
+from tailmask._util.messages import check_count, require
 from tailmask._util.precision import AskedPrecision
 from tailmask.cli.data_options import DATA_DEFAULTS
 from tailmask.cli.method_help import with_method_help
@@ -78,9 +78,8 @@ def train(
     from tailmask.runs.recipe_text import to_toml
     from tailmask.training.engine import Execution
 
-    for name, value in (("threads", threads), ("devices", devices)):
-        if value is not None and value < 1:
-            raise UserError(f"--{name} must be 1 or more, got {value}")
+    check_count("threads", threads)
+    check_count("devices", devices)
     options, fields = apply_model(model, options, fields)
     setting = Setting(data, options, recipe, budget, epochs, fields, precision, compiled, folds)
     setting.check([method])

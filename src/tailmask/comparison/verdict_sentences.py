@@ -110,13 +110,13 @@ def points(value: float, *, sign: bool = True, digits: int = 1) -> str:
     return f"{shown}{abs(rounded):.{digits}f}"
 
 
-def interval_text(difference: Difference, *, digits: int = 1) -> str:
-    """The ends of an interval.
+def interval_text(low: float, high: float, *, sign: bool = True) -> str:
+    """The ends of an interval in percentage points.
 
-    >>> interval_text(Difference("plm", "default", "default", "f1", 0.02, -0.004, 0.044, 3))
+    >>> interval_text(-0.004, 0.044)
     '−0.4 to +4.4'
     """
-    return f"{points(difference.low, digits=digits)} to {points(difference.high, digits=digits)}"
+    return f"{points(low, sign=sign)} to {points(high, sign=sign)}"
 
 
 def decision_words(decision: Decision) -> str:

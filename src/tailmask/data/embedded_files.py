@@ -20,9 +20,7 @@ from tailmask.data.pretrained.backbone_features import backbone_choice, samples_
 __all__ = ["write_features"]
 
 
-def write_features(
-    data: str, out: Path, options: DataOptions, *, force: bool = False
-) -> dict[Path, tuple[int, int]]:
+def write_features(data: str, out: Path, options: DataOptions, *, force: bool) -> dict[Path, tuple[int, int]]:
     """Write the features X, the labels Y and the classes of a file's samples, in its order.
 
     A public data set comes in splits: training goes to `out`, the others to files beside it whose names

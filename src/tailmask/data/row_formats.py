@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailmask._util.messages import UserError, listing, nearest, require
-from tailmask._util.serialization import to_mapping
+from tailmask._util.serialization import from_mapping, to_mapping
+from tailmask.data.encoders.text import Analyzer
 from tailmask.data.readers.npz import AS_IN_TRAINING, Npz
 from tailmask.data.readers.table.column_types import with_types
 from tailmask.data.readers.table.frames import frame_pieces
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import polars as pl
     from scipy.sparse import csr_array
 
-    from tailmask.data.encoders.text import Analyzer
     from tailmask.data.pretrained.backbone_format import BackboneFormat
 
 __all__ = [
@@ -66,15 +66,10 @@ class TableFormat:
         known = dict(zip(self.names, self.kinds, strict=True))
         sizes = [size for size in (self.text_terms, self.text_buckets) if size is not None]
         is_sound = (
-            all(type(each) is tuple for each in (self.names, self.kinds, self.text, self.keep))
-            and all(type(name) is str for name in (*self.names, *self.text, *self.keep))
-            and 0 < len(self.names) == len(known)
-            and set(self.kinds) <= set(get_args(ColumnKind))
+            0 < len(self.names) == len(known)
             and all(known.get(name) == "text" for name in self.text)
             and set(self.keep) <= set(self.names)
-            and self.text_analyzer in ("word", "char")
-            and all(type(size) is int and size > 0 for size in sizes)
-            and type(self.header) is bool
+            and all(size > 0 for size in sizes)
         )
         if not is_sound:
             raise ValueError("columns of a table must have different names, and each must have its kind")
@@ -118,14 +113,8 @@ class ArrayFormat:
     names: tuple[str, ...] | None = None  # the names of the features in an ARFF file
 
     def __post_init__(self) -> None:
-        is_sound = (
-            type(self.key) is str
-            and type(self.num_features) is int
-            and self.num_features >= 0
-            and (self.names is None or (type(self.names) is tuple and len(self.names) == self.num_features))
-            and all(type(name) is str for name in self.names or ())
-        )
-        if not is_sound:
+        names = range(self.num_features) if self.names is None else self.names
+        if self.num_features < 0 or len(names) != self.num_features:
             raise ValueError("arrays must have a name and a number of features, and each feature its name")
 
     def to_json(self) -> dict[str, Any]:
@@ -191,11 +180,9 @@ def format_from_json(value: object) -> RowFormat:
             return BackboneFormat.from_json(value)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UserError(_DAMAGED) from error
-    lists = {name: tuple(each) for name, each in value.items() if isinstance(each, list)}
-    fields = {**value, **lists}
-    cls: type[TableFormat] | type[ArrayFormat] = TableFormat if fields.pop("kind") == "table" else ArrayFormat
+    cls: type[TableFormat] | type[ArrayFormat] = TableFormat if value["kind"] == "table" else ArrayFormat
     try:
-        return cls(**fields)
+        return from_mapping(cls, {name: part for name, part in value.items() if name != "kind"})
     except (TypeError, ValueError) as error:
         raise UserError(_DAMAGED) from error
 

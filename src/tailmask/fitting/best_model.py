@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from tailmask._util.files import write_json
-from tailmask._util.messages import UserError, listing
+from tailmask._util.messages import UserError
 from tailmask._util.precision import AskedPrecision
 from tailmask._util.serialization import from_mapping, to_mapping
 from tailmask.calibration import DecisionRule
@@ -29,12 +29,13 @@ from tailmask.fitting.leaderboard import ArmScores, ranked, score_arm
 from tailmask.inference import Predictor, RowPredictor, load_predictor
 from tailmask.inference.row_predictor import FIT_RECORD
 from tailmask.learners.cross_fitted_run import make_run, run_folds
-from tailmask.learners.ensemble_run import ENSEMBLE, fitted_of, make_ensemble
+from tailmask.learners.ensemble_run import ENSEMBLE, fitted_of, make_ensemble, other_methods
 from tailmask.learners.protocol import NEVER, Deadline
 from tailmask.learners.time_limit import OutOfTimeError
 from tailmask.methods import DEFAULT_METHODS
 from tailmask.runs import ResolvedSetting, Run, Setting
 from tailmask.runs.config import RunConfig, differences
+from tailmask.runs.folder import refuse_another, refuse_other_files
 from tailmask.runs.lock import locked
 from tailmask.runs.next_command import predict_command
 from tailmask.studies.planned_runs import PlannedRun, method_names, plan_runs
@@ -199,9 +200,7 @@ def fit(
     earlier = _asked(folder)
     if earlier is not None:
         setting = setting.keep_precision(earlier["setting"].get("precision", "32"))
-    names = [name for name in method_names(methods or FIT_METHODS) if name != ENSEMBLE]
-    if not names:
-        raise UserError("an ensemble combines other methods: name them too, such as linear trees")
+    names = other_methods(method_names(methods or FIT_METHODS))
     setting.check(names)
     dataset = _load(data, labels, options, folder)
     facts = DataFacts.of(dataset)
@@ -213,23 +212,24 @@ def fit(
         names = method_names(DEFAULT_METHODS)
     resolved = setting.resolve(facts)
     arms = plan_runs(resolved, names, [seed], folder=folder / "runs")
+    together = resolved.config(ENSEMBLE, seed)
     _claim(folder, resolved, facts, seed=seed)
     with locked(folder):
         runs, skipped = _train(arms, dataset, deadline, listener)
         if dataset.raw is not None:
-            combined = make_ensemble(folder / "ensemble", runs, arms[0].config, dataset)
+            combined = make_ensemble(folder / "ensemble", runs, together, dataset)
             runs = [*runs, combined]
         leaderboard = ranked(score_arm(run) for run in runs)
         best = leaderboard[0]
         chosen = next(run for run in runs if run.config["name"] == best.method)
         if dataset.raw is not None and best.method != ENSEMBLE:  # an ensemble of one arm calibrates that arm
-            chosen = make_ensemble(folder / "calibrated", [chosen], arms[0].config, dataset)
+            chosen = make_ensemble(folder / "calibrated", [chosen], together, dataset)
             leaderboard[0] = dataclasses.replace(best, test=score_arm(chosen).test)
         _keep(folder, chosen)
         made = {arm.method for arm in leaderboard}
         trained = {arm.config.name: arm.config.method for arm in arms if arm.config.name in made}
         mattered = what_mattered(leaderboard, trained)
-        found = _importance(chosen, dataset, arms[0].config) if importance else Importance(note=_NOT_ASKED)
+        found = _importance(chosen, dataset, together) if importance else Importance(note=_NOT_ASKED)
         write_json(folder / _IMPORTANCE, to_mapping(found))
         record = {
             "format": _FORMAT,
@@ -306,17 +306,9 @@ def _claim(folder: Path, setting: ResolvedSetting, facts: DataFacts, *, seed: in
     )
     earlier = _asked(folder)
     if earlier is not None:
-        found = differences(earlier, asked)
-        if found:
-            raise UserError(
-                f"{folder} holds another fit, which differs in {listing(found, limit=3)}: choose another "
-                "folder with --out"
-            )
-    elif folder.exists() and (
-        not folder.is_dir() or any(not entry.name.startswith(".") for entry in folder.iterdir())
-    ):
-        raise UserError(f"{folder} holds files, but no fit: choose another folder with --out")
+        refuse_another(folder, "fit", differences(earlier, asked))
     else:
+        refuse_other_files(folder, "fit")
         write_json(folder / _ASKED, asked)
 
 

@@ -44,10 +44,10 @@ def fit_rows(
     single_label: bool,
     methods: Sequence[str],
     folds: int,
+    epochs: int | None,
+    minutes: float | None,
     seed: int,
     workdir: Path,
-    epochs: int | None = None,
-    minutes: float | None = None,
 ) -> RowsModel:
     """Cross-fit each method, combine them, and fit thresholds on the ensemble's out-of-fold outputs.
 

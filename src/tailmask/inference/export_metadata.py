@@ -10,6 +10,8 @@ from tailmask import __version__
 from tailmask.inference.label_decision import LabelDecision
 from tailmask.inference.predictor import Predictor
 from tailmask.inference.row_predictor import RowPredictor
+from tailmask.learners.trained_model import ModelFacts
+from tailmask.runs.model_file import ModelDescription
 
 __all__ = ["architecture", "as_texts", "metadata", "row_metadata"]
 
@@ -22,14 +24,7 @@ OUTPUTS = {
 def metadata(predictor: Predictor) -> dict[str, Any]:
     """All facts for preparing inputs and reading outputs; the model itself does not apply the prior shift."""
     description = predictor.description
-    return {
-        "tailmask_version": __version__,
-        "method": description.method,
-        "classes": description.classes,
-        "single_label": description.single_label,
-        **_decision(predictor.decision),
-        "prior_shift": description.prior_shift,
-        "activation": description.activation,
+    return _shared(description, predictor.decision, prior_shift=description.prior_shift) | {
         "shape": description.shape,
         "outputs": OUTPUTS,
         "encoder": description.encoder,
@@ -38,15 +33,7 @@ def metadata(predictor: Predictor) -> dict[str, Any]:
 
 def row_metadata(predictor: RowPredictor, inputs: list[dict[str, Any]]) -> dict[str, Any]:
     """The same facts about a program on raw rows: its inputs in place of an encoder."""
-    facts = predictor.model.facts
-    return {
-        "tailmask_version": __version__,
-        "method": facts.method,
-        "classes": facts.classes,
-        "single_label": facts.single_label,
-        **_decision(predictor.decision),
-        "prior_shift": None,
-        "activation": facts.activation,
+    return _shared(predictor.model.facts, predictor.decision, prior_shift=None) | {
         "outputs": {
             "probabilities": "(batch, classes) in float64, the activation of the logits",
             "logits": "(batch, classes) in float32, for the prevalence of the data",
@@ -55,11 +42,21 @@ def row_metadata(predictor: RowPredictor, inputs: list[dict[str, Any]]) -> dict[
     }
 
 
-def _decision(decision: LabelDecision) -> dict[str, Any]:
-    """The thresholds, or the number of labels that each row gets."""
-    if decision.thresholds is None:
-        return {"thresholds": None, "top": decision.top}
-    return {"thresholds": decision.thresholds.tolist(), "top": None}
+def _shared(
+    model: ModelDescription | ModelFacts, decision: LabelDecision, *, prior_shift: tuple[float, ...] | None
+) -> dict[str, Any]:
+    """The facts about any model; without thresholds, each row gets its `top` most probable labels."""
+    thresholds = decision.thresholds
+    return {
+        "tailmask_version": __version__,
+        "method": model.method,
+        "classes": model.classes,
+        "single_label": model.single_label,
+        "thresholds": None if thresholds is None else thresholds.tolist(),
+        "top": decision.top if thresholds is None else None,
+        "prior_shift": prior_shift,
+        "activation": model.activation,
+    }
 
 
 def as_texts(about: Mapping[str, Any]) -> dict[str, str]:

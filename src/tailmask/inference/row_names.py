@@ -26,8 +26,8 @@ def identifiers(
     encoder: Encoder | RowPredictor,
     batch_size: int,
     *,
-    column: str | None = None,
-    images: Path | None = None,
+    column: str | None,
+    images: Path | None,
 ) -> tuple[str, Iterator[pl.Series] | None]:
     """The name of the identifiers of the samples that `encoder` reads, and their values in batches.
 

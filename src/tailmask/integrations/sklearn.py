@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tailmask._util.messages import require
 from tailmask.calibration import DecisionRule
-from tailmask.integrations.tabular.estimator_labels import EstimatorLabels, check_column, is_multilabel
+from tailmask.integrations.tabular.estimator_labels import EstimatorLabels, validated
 from tailmask.integrations.tabular.estimator_options import (
     build_loss,
     check_options,
@@ -24,14 +23,11 @@ from tailmask.integrations.tabular.multi_output import PLMMultiOutputClassifier
 from tailmask.integrations.tabular.perceptron import Perceptron
 from tailmask.masking import PartialLabelMasking
 
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import check_consistent_length, check_random_state
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-except ModuleNotFoundError:
-    require("sklearn", extra="sklearn")
-    raise  # another module is missing
+# The imports above say what to install if scikit-learn is missing.
+# isort: split
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 __all__ = ["PLMClassifier", "PLMMultiOutputClassifier"]
 
@@ -141,7 +137,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         matters.
         """
         self.__dict__.pop("_training", None)  # an estimator whose fit fails is not fitted
-        X, y = self._validate(X, y, reset=True)
+        X, y = validated(self, X, y, reset=True)
         labels = EstimatorLabels.of(y)
         rows = _rows(X, labels.encode(y), sample_weight).scaled()
         generator = self._start(labels)
@@ -169,7 +165,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         if isinstance(self.loss, str) and needs_counts(self.loss):
             raise ValueError(f'loss="{self.loss}" weighs by the class counts of all data: call fit')
         is_first = not self.__sklearn_is_fitted__()
-        X, y = self._validate(X, y, reset=is_first)
+        X, y = validated(self, X, y, reset=is_first)
         if is_first:
             labels = EstimatorLabels.of(y, classes)
             rows = _rows(X, labels.encode(y), sample_weight)
@@ -221,17 +217,6 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _validate(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        options = {"accept_sparse": "csr", "dtype": np.float32, "reset": reset}
-        if not is_multilabel(y):
-            check_column(y)
-            X, y = validate_data(self, X, y, **options)
-            check_classification_targets(y)
-            return X, y
-        X = validate_data(self, X, **options)  # scikit-learn would refuse unknown labels
-        check_consistent_length(X, y)
-        return X, y
-
     def _needs_held_out_rows(self) -> bool:
         rule = self._rule()
         fits = rule is not None and rule.top is None
@@ -271,7 +256,7 @@ class PLMClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             Perceptron(sizes, generator),
             self.criterion_,
             label_weights=label_weights,
-            rate=self.learning_rate,
+            lr=self.learning_rate,
             decay=self.weight_decay,
             batch_size=self.batch_size,
             single_label=not self._labels.multilabel,

@@ -9,22 +9,24 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from tailmask._util.messages import require
 from tailmask.data.readers.table.program_frames import as_polars
 from tailmask.data.row_formats import ArrayFormat, TableFormat, table_format
 from tailmask.data.rows import Rows
 from tailmask.fitting.best_model import FIT_METHODS
 from tailmask.fitting.rows_model import fit_rows
-from tailmask.integrations.tabular.estimator_labels import EstimatorLabels, check_column, is_multilabel
+from tailmask.integrations.tabular.estimator_labels import (
+    EstimatorLabels,
+    check_column,
+    is_multilabel,
+    validated,
+)
 
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import check_consistent_length, check_random_state
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, validate_data
-except ModuleNotFoundError:
-    require("sklearn", extra="sklearn")
-    raise  # another module is missing
+# The imports above say what to install if scikit-learn is missing.
+# isort: split
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 __all__ = ["TailClassifier"]
 
@@ -162,14 +164,7 @@ class TailClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 check_column(y)
                 check_classification_targets(y)
             return self._format.rows(frame), y
-        options = {"accept_sparse": "csr", "dtype": np.float32}
-        if is_multilabel(y):
-            X = validate_data(self, X, **options)  # scikit-learn would refuse unknown labels
-            check_consistent_length(X, y)
-        else:
-            check_column(y)
-            X, y = validate_data(self, X, y, **options)
-            check_classification_targets(y)
+        X, y = validated(self, X, y, reset=True)
         self._format = ArrayFormat("X", X.shape[1])
         return self._format.rows(X), y
 

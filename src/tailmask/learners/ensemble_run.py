@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,14 +24,13 @@ from tailmask.learners.ensemble import fit_ensemble
 from tailmask.learners.network_learner import FittedNetwork
 from tailmask.learners.protocol import Fitted, Learner
 from tailmask.learners.trained_model import TrainedModel, is_model
-from tailmask.methods import parse
 from tailmask.runs.config import RunConfig
 from tailmask.runs.folder import begin_session
 from tailmask.runs.model_file import read_description
 from tailmask.runs.reader import Run
 from tailmask.training.engine import run_description
 
-__all__ = ["ENSEMBLE", "ensemble_of_methods", "fitted_of", "make_ensemble"]
+__all__ = ["ENSEMBLE", "ensemble_of_methods", "fitted_of", "make_ensemble", "other_methods"]
 
 ENSEMBLE = "ensemble"
 
@@ -60,12 +58,24 @@ def ensemble_of_methods() -> Learner:
     )
 
 
+def other_methods(names: Sequence[str]) -> list[str]:
+    """The names without `ensemble`; a `UserError` if none is left to combine.
+
+    >>> other_methods(["linear", "ensemble"])
+    ['linear']
+    """
+    others = [name for name in names if name != ENSEMBLE]
+    if not others:
+        raise UserError("an ensemble combines other methods: name them too, such as linear trees")
+    return others
+
+
 def make_ensemble(folder: Path, runs: Sequence[Run], config: RunConfig, dataset: Dataset) -> Run:
     """Combine complete runs of one seed with the same folds.
 
-    The ensemble is determined by the runs: an existing one is made again if the runs have changed.
+    `config` is that of the method `ensemble`. The runs determine the result: an existing ensemble is made
+    again if they have changed.
     """
-    config = dataclasses.replace(config, name=ENSEMBLE, method=parse(ENSEMBLE))
     record = run_description(config, dataset, world_size=1)
     arms = {run.config["name"]: run.config["digest"] for run in runs}
     there = Run(folder)

@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailmask._util.files import write_json, write_text
-from tailmask._util.messages import UserError
+from tailmask._util.messages import UserError, check_count
 from tailmask._util.provenance import provenance
 from tailmask._util.result_formats import RESULT
 from tailmask._util.serialization import to_mapping
 from tailmask.data.facts import DataError
 from tailmask.paper.earlier_result import is_gone, recorded_runs, refuse_loss, run_key
 from tailmask.paper.items import build_item
-from tailmask.paper.items.method_tables import TableItem
 from tailmask.paper.request import Answer, PaperItem, Request
 from tailmask.paper.runs_of_result import RunRecords
 from tailmask.report.charts.svg_output import save_svg
 from tailmask.report.result_markdown import render_markdown
-from tailmask.studies.planned_runs import PlannedRun, check_count, plan_runs
+from tailmask.studies.planned_runs import PlannedRun, plan_runs
 from tailmask.studies.worker_pool import Failure, Listener, Pool, check_extras, choose_jobs, num_missing
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def _kept(
     coming = {(run.setting.name, run.config.name, run.config.seed) for run in planned}
     others = [record for record in earlier if run_key(record) not in coming]
     records = RunRecords(runs, others)
-    if isinstance(built, TableItem):  # a table needs only the record of a run
+    if built.from_records:
         built.answer(records)
         records.check(path)
     else:

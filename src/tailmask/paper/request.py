@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -112,16 +112,15 @@ class Answer:
     notes: tuple[str, ...] = ()
 
 
-class PaperItem(Protocol):
-    """One table or figure of the paper, for one request."""
+@dataclass(frozen=True)
+class PaperItem:
+    """One table or figure of the paper, for one request.
 
-    @property
-    def title(self) -> str:
-        """The title of the table or figure."""
+    `arms` are the arms to train, and `answer` makes the tables and the figure from the runs that exist so
+    far. With `from_records` it needs only the record of a run: the run itself may be gone.
+    """
 
-    @property
-    def arms(self) -> Sequence[Arm]:
-        """The arms to train; empty if nothing is trained."""
-
-    def answer(self, runs: Runs) -> Answer:
-        """The tables and the figure from the runs that exist so far."""
+    title: str
+    arms: Sequence[Arm]
+    answer: Callable[[Runs], Answer]
+    from_records: bool = False

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from tailmask._util.markdown_text import escape, escape_prose, markdown_table
 from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference, Row, row_name
 from tailmask.comparison.measures import describe
-from tailmask.comparison.verdict_sentences import decision_words, interval_text, points, recommended, verdict
+from tailmask.comparison.verdict_sentences import decision_words, points, recommended, verdict
 
 __all__ = ["CSV_COLUMNS", "MARKDOWN_MARK", "footnote", "mean_text", "to_csv", "to_markdown"]
 
@@ -169,8 +169,8 @@ def _gains(gains: Sequence[ClassGain]) -> str:
 def _difference_text(difference: Difference | None) -> str:
     if difference is None:
         return "–"
-    ends = interval_text(difference, digits=2).replace(" to ", ", ")
-    text = f"{points(difference.mean, digits=2)} [{ends}]"
+    mean, low, high = (points(each, digits=2) for each in (difference.mean, difference.low, difference.high))
+    text = f"{mean} [{low}, {high}]"
     return f"**{text}**" if difference.effect else text
 
 

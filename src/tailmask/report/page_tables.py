@@ -13,7 +13,7 @@ from tailmask.comparison.chosen_classes import by_frequency
 from tailmask.comparison.comparison_result import ClassGain, Comparison, Difference
 from tailmask.comparison.measures import describe, primary
 from tailmask.comparison.run_outputs import Decision, read_outputs
-from tailmask.comparison.verdict_sentences import points, shown_decision
+from tailmask.comparison.verdict_sentences import interval_text, points, shown_decision
 from tailmask.metrics import class_confusion, class_groups
 from tailmask.report.comparison_text import mean_text
 from tailmask.runs.reader import Run
@@ -134,7 +134,7 @@ def ranking(comparison: Comparison) -> list[Rank]:
             Rank(
                 _shown_name(comparison, method, decision),
                 points(row.mean, sign=False),
-                f"{points(row.low, sign=False)} to {points(row.high, sign=False)}" if has_ends else "",
+                interval_text(row.low, row.high, sign=False) if has_ends else "",
                 round(100 * row.mean / scale, 2),
                 round(100 * row.low / scale, 2) if has_ends else None,
                 round(100 * row.high / scale, 2) if has_ends else None,
@@ -251,13 +251,12 @@ def class_data(comparison: Comparison, lead: str | None) -> dict[str, Any]:
 
 def _gain(gain: ClassGain, scale: float) -> Gain:
     effect = int(gain.low > 0) - int(gain.high < 0)
-    ends = f"{points(gain.low)} to {points(gain.high)}"
     return Gain(
         gain.name,
         gain.train_positives,
         points(gain.baseline, sign=False),
         points(gain.value, sign=False),
-        Cell("", points(gain.difference), ends, effect),
+        Cell("", points(gain.difference), interval_text(gain.low, gain.high), effect),
         _bar(gain.low, gain.difference, gain.high, scale=scale),
     )
 
@@ -265,7 +264,7 @@ def _gain(gain: ClassGain, scale: float) -> Gain:
 def _cell(difference: Difference | None, mean: str) -> Cell:
     if difference is None:
         return Cell(mean)
-    ends = f"{points(difference.low)} to {points(difference.high)}"
+    ends = interval_text(difference.low, difference.high)
     return Cell(mean, points(difference.mean), ends, difference.effect)
 
 

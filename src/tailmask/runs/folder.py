@@ -1,9 +1,10 @@
-"""Writing a run folder: begin a run, resume one, or refuse."""
+"""Folders that belong to one run, study or fit; writing a run folder: begin a run, or resume one."""
 
 from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tailmask.runs.config import differences
 from tailmask.runs.reader import Run
 from tailmask.runs.recipe import ScheduleRecipe
 
-__all__ = ["begin_session", "check_folder", "end_session"]
+__all__ = ["begin_session", "check_folder", "end_session", "refuse_another", "refuse_other_files"]
 
 # Fields of the schedule that scale with the number of epochs.
 _STRETCHED = ("recipe.schedule.warmup ", "recipe.schedule.milestones ")
@@ -25,17 +26,32 @@ def check_folder(folder: Path, determining: dict[str, Any]) -> Run:
     """The run in a folder, which may be empty; refuses another configuration's run and other files."""
     run = Run(folder)
     if run.exists:
-        found = _differences(run.config.get("determines", {}), determining)
-        if found:
-            raise UserError(
-                f"{folder} holds another run, which differs in {listing(found, limit=3)}: "
-                "choose another folder with --out"
-            )
-    elif folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
-        raise UserError(f"{folder} holds files, but no run: choose another folder with --out")
-    elif folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file: choose another folder with --out")
+        refuse_another(folder, "run", _differences(run.config.get("determines", {}), determining))
+    else:
+        refuse_other_files(folder, "run")
     return run
+
+
+def refuse_another(folder: Path, what: str, found: Sequence[str]) -> None:
+    """Raise a `UserError` if the run, study or fit in a folder differs from the requested one.
+
+    >>> refuse_another(Path("mine"), "run", ["seed (0, not 1)"])
+    Traceback (most recent call last):
+    tailmask._util.messages.UserError: mine holds another run, which differs in seed (0, not 1): ...
+    """
+    if found:
+        raise UserError(
+            f"{folder} holds another {what}, which differs in {listing(found, limit=3)}: "
+            "choose another folder with --out"
+        )
+
+
+def refuse_other_files(folder: Path, what: str) -> None:
+    """Raise a `UserError` unless a folder for a new run, study or fit is absent or empty."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file: choose another folder with --out")
+    if folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
+        raise UserError(f"{folder} holds files, but no {what}: choose another folder with --out")
 
 
 def begin_session(folder: Path, record: dict[str, Any], *, epochs_done: int, threads: int) -> None:

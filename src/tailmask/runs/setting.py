@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from tailmask._util.files import shortened, slug
-from tailmask._util.messages import UserError
+from tailmask._util.messages import UserError, check_count
 from tailmask._util.precision import AskedPrecision, Precision, has_fast_bf16
 from tailmask.data import NAMED, DataOptions, load
 from tailmask.data.facts import DataFacts
@@ -71,8 +71,7 @@ class Setting:
             raise UserError("choose either epochs or a budget, not both")
         if self.epochs is not None and self.epochs < 1:
             raise UserError(f"epochs must be 1 or more, got {self.epochs}")
-        if self.folds is not None and self.folds < 1:
-            raise UserError(f"--folds must be 1 or more, got {self.folds}")
+        check_count("folds", self.folds)
 
     def check(self, methods: Iterable[str] = ()) -> None:
         """Raise a `UserError` for mistakes that show without the data: in names, fields, options."""

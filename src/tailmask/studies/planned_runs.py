@@ -13,7 +13,7 @@ from tailmask._util.messages import UserError
 from tailmask.methods import Method, find_words, parse
 from tailmask.runs import ResolvedSetting, RunConfig
 
-__all__ = ["PlannedRun", "check_count", "distinct", "method_names", "plan_runs", "run_name"]
+__all__ = ["PlannedRun", "distinct", "method_names", "plan_runs", "run_name"]
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,6 @@ def method_names(methods: Iterable[str]) -> list[str]:
     ['plm', 'focal']
     """
     return distinct([str(_parse(name)) for name in methods])
-
-
-def check_count(name: str, value: int) -> None:
-    """Raise a `UserError` unless `value` is 1 or more."""
-    if value < 1:
-        raise UserError(f"--{name} must be 1 or more, got {value}")
 
 
 def distinct(names: Sequence[str]) -> list[str]:

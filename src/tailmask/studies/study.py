@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tailmask._util.files import write_json, write_text
-from tailmask._util.messages import UserError, listing
+from tailmask._util.messages import UserError, check_count, listing
 from tailmask._util.precision import AskedPrecision
 from tailmask._util.provenance import provenance
 from tailmask._util.result_formats import COMPARISON
@@ -18,7 +18,7 @@ from tailmask.calibration import DecisionRule
 from tailmask.data import DataOptions
 from tailmask.data.facts import DataFacts
 from tailmask.data.readers.program_data import is_frame, keep_frame
-from tailmask.learners.ensemble_run import ENSEMBLE
+from tailmask.learners.ensemble_run import ENSEMBLE, other_methods
 from tailmask.methods import DEFAULT_METHODS, TABLE_METHODS
 from tailmask.report.result_markdown import render_markdown
 from tailmask.runs import ResolvedSetting, Run, Setting
@@ -27,7 +27,6 @@ from tailmask.runs.next_command import predict_command
 from tailmask.studies.existing_runs import check_recipe, complete_runs, other_runs
 from tailmask.studies.planned_runs import (
     PlannedRun,
-    check_count,
     distinct,
     method_names,
     plan_runs,
@@ -161,7 +160,7 @@ def compare(
                 raise UserError("--tune needs a validation split: give the data one, as in --validation 0.1")
             resolved = setting.resolve(facts)
             names = _for_data(names, facts, by_data=by_data)
-            with_ensemble, names = ENSEMBLE in names, _without_ensemble(names)
+            with_ensemble, names = ENSEMBLE in names, other_methods(names)
             tuning = plan_tuning(resolved, to_tune, folder=folder / "tuning")
             tries = [run for planned in tuning.values() for run in planned.values()]
             pool.check([*plan_runs(resolved, names, range(seeds), folder=folder / "runs"), *tries])
@@ -209,7 +208,7 @@ def plan_comparison(
         facts = pool.facts([setting])[setting]
         resolved = setting.resolve(facts)
         names = _for_data(names, facts, by_data=methods is None)
-        planned = plan_runs(resolved, _without_ensemble(names), range(seeds), folder=folder / "runs")
+        planned = plan_runs(resolved, other_methods(names), range(seeds), folder=folder / "runs")
         pool.check(planned)
     with locked(folder):
         begin_study(folder, resolved, facts)
@@ -250,13 +249,6 @@ def _for_data(names: list[str], facts: DataFacts, *, by_data: bool) -> list[str]
     if ENSEMBLE in names and facts.raw_rows is None:
         raise UserError("ensemble needs tables or texts, and these data are images: leave it out")
     return names
-
-
-def _without_ensemble(names: Sequence[str]) -> list[str]:
-    arms = [name for name in names if name != ENSEMBLE]
-    if not arms:
-        raise UserError("an ensemble combines other methods: name them too, such as linear trees")
-    return arms
 
 
 def _arms(folder: Path, seed: int) -> list[Path]:

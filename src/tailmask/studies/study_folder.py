@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tailmask._util.files import write_json
-from tailmask._util.messages import UserError, listing
+from tailmask._util.messages import UserError
 from tailmask._util.result_formats import STUDY
 from tailmask.data.facts import DataFacts
 from tailmask.runs.config import differences
+from tailmask.runs.folder import refuse_another, refuse_other_files
 from tailmask.runs.setting import ResolvedSetting, Setting, without_places
 
 __all__ = ["begin_study", "check_study"]
@@ -23,10 +24,7 @@ def check_study(folder: Path, setting: Setting) -> Setting:
     differ: a study can get more of them later.
     """
     if not (folder / "study.json").is_file():
-        if folder.exists() and not folder.is_dir():
-            raise UserError(f"{folder} is a file: choose another folder with --out")
-        if folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
-            raise UserError(f"{folder} holds files but no study: choose another folder with --out")
+        refuse_other_files(folder, "study")
         return setting
     there = _read_setting(folder / "study.json")
     setting = setting.keep_precision(there.get("precision", "32"))
@@ -49,12 +47,7 @@ def begin_study(folder: Path, setting: ResolvedSetting, facts: DataFacts) -> Non
 
 
 def _refuse_differences(folder: Path, there: dict[str, Any], asked: dict[str, Any]) -> None:
-    found = differences(there, json.loads(json.dumps(asked)))
-    if found:
-        raise UserError(
-            f"{folder} holds another study, which differs in {listing(found, limit=3)}: "
-            "choose another folder with --out"
-        )
+    refuse_another(folder, "study", differences(there, json.loads(json.dumps(asked))))
 
 
 def _read_setting(path: Path) -> dict[str, Any]:

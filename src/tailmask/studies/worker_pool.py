@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tailmask._util.cores import num_cores, num_threads
-from tailmask._util.messages import UserError, listing, require
+from tailmask._util.messages import UserError, check_count, listing, require
 from tailmask._util.serialization import from_mapping
 from tailmask.data.facts import DataError, DataFacts
 from tailmask.runs import Run, Setting
@@ -78,8 +78,7 @@ class Listener:
 
 def choose_jobs(asked: int | None, *, num_runs: int) -> int:
     """The number of runs at a time: the requested one, else one per GPU, else one per core, at most 8."""
-    if asked is not None and asked < 1:
-        raise UserError(f"--jobs must be 1 or more, got {asked}")
+    check_count("jobs", asked)
     return min(asked or min(num_gpus() or num_cores(), MOST_JOBS), num_runs)
 
 
@@ -197,9 +196,9 @@ class Pool:
             self._notes.append(event["text"])
 
     def _dispatch(
-        self, tasks: Sequence[dict[str, Any]], hear: Callable[[int, dict[str, Any]], None] | None = None
+        self, tasks: Sequence[dict[str, Any]], hear: Callable[[int, dict[str, Any]], None]
     ) -> list[dict[str, Any]]:
-        """The last event of each task."""
+        """The last event of each task; `hear` gets all events with the number of the task."""
         results: dict[int, dict[str, Any]] = {}
         waiting = deque(enumerate(tasks))
         for number in {*range(self.num_workers)} - {worker.number for worker in self._workers}:
@@ -218,8 +217,7 @@ class Pool:
                 if waiting:
                     successor = worker if worker in self._workers else self._start(worker.number)
                     successor.give(*waiting.popleft())
-            if hear is not None:
-                hear(number, event)
+            hear(number, event)
         return [results[number] for number in range(len(tasks))]
 
     def _start(self, number: int) -> Worker:

@@ -19,6 +19,7 @@ from tailmask.runs.folder import begin_session, check_folder
 from tailmask.runs.history import restore_history
 from tailmask.runs.lock import locked
 from tailmask.runs.reader import Run
+from tailmask.runs.setting import TABLE_MODELS
 from tailmask.training.checkpoint_file import find_checkpoint, remove_checkpoints
 from tailmask.training.context_managers import disk_errors, memory_errors, process_group, quiet
 from tailmask.training.loggers import open_logger
@@ -162,7 +163,11 @@ def _train(
 def is_table_run(config: RunConfig, dataset: Dataset, *, world_size: int) -> bool:
     """True if the small loop trains the run: rows of numbers, one device, and a network for tables."""
     optimizer, schedule = config.recipe.optimizer, config.recipe.schedule
-    is_plain = (
-        world_size == 1 and not config.compiled and config.recipe.model.name in ("mlp", "linear")
-    ) and (not optimizer.body_lr and not optimizer.clip and schedule.accumulate == 1)
-    return is_plain and not any(isinstance(split.inputs, BatchSource) for split in dataset.splits.values())
+    return (
+        world_size == 1
+        and not config.compiled
+        and config.recipe.model.name in TABLE_MODELS
+        and not (optimizer.body_lr or optimizer.clip)
+        and schedule.accumulate == 1
+        and not any(isinstance(split.inputs, BatchSource) for split in dataset.splits.values())
+    )

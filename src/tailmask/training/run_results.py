@@ -31,8 +31,8 @@ def write_results(
     parts: Parts,
     config: RunConfig,
     *,
+    device: torch.device | str,
     shard: Shard | None = None,
-    device: torch.device | str = "cpu",
 ) -> None:
     """Evaluate the trained network at the recipe's threshold, and write the results.
 

@@ -131,10 +131,6 @@ class DateColumn:
 
     kind: ClassVar[Literal["date"]] = "date"
 
-    def __post_init__(self) -> None:
-        if not set(self.parts) <= set(get_args(DatePart)):
-            raise ValueError(f"a date has no parts {self.parts}")
-
     @property
     def _cyclic(self) -> list[DatePart]:
         return [part for part in self.parts if part in _PERIODS]

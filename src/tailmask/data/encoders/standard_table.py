@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmask._util.messages import UserError, require
+from tailmask._util.serialization import from_mapping
 from tailmask.data.encoders.encoder import Encoder
 from tailmask.data.encoders.scales import column_scales
 from tailmask.data.encoders.text import HashedTextColumn
@@ -48,8 +49,6 @@ class Column:
     values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(_Kind):
-            raise ValueError(f"the column {self.name!r} cannot be of kind {self.kind!r}")
         if not (math.isfinite(self.mean) and 0 < self.scale < math.inf):
             raise UserError(
                 f"the column {self.name!r} has numbers that are too large: leave such cells empty"
@@ -89,18 +88,7 @@ class StandardTableEncoder(Encoder):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StandardTableEncoder:
         """The encoder that `to_json` wrote; `Encoder.from_json` calls this for the kind `table`."""
-        columns = tuple(
-            Column(
-                name=str(column["name"]),
-                kind=column["kind"],
-                mean=float(column["mean"]),
-                scale=float(column["scale"]),
-                values=tuple(str(each) for each in column["values"]),
-            )
-            for column in value["columns"]
-        )
-        text = tuple(str(name) for name in value["text"])
-        return cls(columns, text, int(value["text_buckets"]), bool(value["header"]))
+        return from_mapping(cls, {name: part for name, part in value.items() if name != "kind"})
 
     def encode(self, frame: pl.DataFrame) -> Tensor | csr_array:
         """Inputs (N, F) in float32: numbers, categories, words; CSR if most of them are zero."""
@@ -156,7 +144,7 @@ class StandardTableEncoder(Encoder):
 
 
 def fit_standard_encoder(
-    frame: pl.DataFrame, text: Sequence[str], buckets: int | None, *, header: bool = True
+    frame: pl.DataFrame, text: Sequence[str], buckets: int | None, *, header: bool
 ) -> StandardTableEncoder:
     """The encoder with the statistics of a table's rows, without uninformative columns."""
     filled = [name for name in frame.columns if name not in text and frame[name].count()]

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tailmask._util.messages import UserError, require
+from tailmask._util.serialization import from_mapping
 from tailmask.data.encoders.categories import CategoryColumn, fit_category
 from tailmask.data.encoders.columns import EMPTY_IN_TRAINING, IDENTIFIER, Form, is_identifier
 from tailmask.data.encoders.dates import DateColumn, fit_date
 from tailmask.data.encoders.encoder import Encoder
-from tailmask.data.encoders.numbers import NumberColumn, Scale, fit_number
+from tailmask.data.encoders.numbers import NumberColumn, fit_number
 from tailmask.data.encoders.text import MOST_TERMS, Analyzer, HashedTextColumn, TextColumn, fit_text
 from tailmask.data.readers.table.frames import frame_pieces
 
@@ -202,33 +203,19 @@ def _as_csr(dense: NDArray[np.float32]) -> csr_array:
     return require("scipy.sparse", extra="cli").csr_array(places, shape=dense.shape)
 
 
-def _scale_from_json(value: Mapping[str, Any]) -> Scale:
-    ends = {name: float(value[name]) for name in ("low", "high", "center", "spread")}
-    knots, levels = (tuple(float(each) for each in value[name]) for name in ("knots", "levels"))
-    return Scale(**ends, knots=knots, levels=levels)
-
-
 def column_from_json(value: Mapping[str, Any]) -> TableColumn:
     """The encoding of a column from its fields and its `kind`."""
-    name = str(value["name"])
-    match value["kind"]:
-        case "number" | "boolean" as kind:
-            return NumberColumn(name, kind, _scale_from_json(value["scale"]), bool(value["marks_empty"]))
+    fields, kind = dict(value), value["kind"]
+    if kind in ("number", "boolean"):  # the other columns have their kind by their class
+        return from_mapping(NumberColumn, fields)
+    del fields["kind"]
+    match kind:
         case "date":
-            days = None if value["days"] is None else _scale_from_json(value["days"])
-            parts = tuple(value["parts"])
-            return DateColumn(name, bool(value["day_first"]), days, parts, bool(value["marks_empty"]))
+            return from_mapping(DateColumn, fields)
         case "category":
-            return CategoryColumn(
-                name,
-                tuple(str(each) for each in value["values"]),
-                buckets=int(value["buckets"]),
-                marks_rare=bool(value["marks_rare"]),
-                marks_empty=bool(value["marks_empty"]),
-            )
+            return from_mapping(CategoryColumn, fields)
         case "text" if "buckets" in value:
-            return HashedTextColumn(name, int(value["buckets"]))
+            return from_mapping(HashedTextColumn, fields)
         case "text":
-            terms = tuple(str(term) for term in value["terms"])
-            return TextColumn(name, value["analyzer"], terms, tuple(float(each) for each in value["idf"]))
-    raise ValueError(f"the column {name!r} cannot be of kind {value['kind']!r}")
+            return from_mapping(TextColumn, fields)
+    raise ValueError(f"the column {value.get('name')!r} cannot be of kind {kind!r}")

@@ -50,8 +50,6 @@ class TextColumn:
     kind: ClassVar[Literal["text"]] = "text"
 
     def __post_init__(self) -> None:
-        if self.analyzer not in _ANALYZERS:
-            raise ValueError(f"the analyzer must be word or char, got {self.analyzer!r}")
         if not self.terms or len(set(self.terms)) != len(self.terms) or len(self.idf) != len(self.terms):
             raise ValueError("terms must differ, and each must have its idf")
         if not all(map(math.isfinite, self.idf)):
@@ -112,9 +110,7 @@ class HashedTextColumn:
         return f"hashed into {self.buckets} inputs"
 
 
-def fit_text(
-    series: pl.Series, form: Form, *, analyzer: Analyzer = "word", max_terms: int
-) -> TextColumn | str:
+def fit_text(series: pl.Series, form: Form, *, analyzer: Analyzer, max_terms: int) -> TextColumn | str:
     """The most frequent terms that two or more rows have, or the reason to leave the column out."""
     vectorizer = require("sklearn.feature_extraction.text", extra="cli").TfidfVectorizer(
         **_ANALYZERS[analyzer],

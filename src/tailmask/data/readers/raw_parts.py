@@ -24,7 +24,7 @@ __all__ = ["MOST_LABELS", "dense_targets", "raw_data"]
 MOST_LABELS = 10**8
 
 
-def raw_data(parts: Mapping[str, Part], *, without_features: bool = False) -> RawData | None:
+def raw_data(parts: Mapping[str, Part], *, without_features: bool) -> RawData | None:
     """The raw rows of the parts; None for images, or if dense targets would be huge.
 
     With `without_features` a pretrained model computes the features later.

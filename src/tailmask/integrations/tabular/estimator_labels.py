@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils import check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from tailmask._util.messages import listing
 from tailmask.data.readers.table.program_frames import frame_library, named_columns
 from tailmask.integrations.tabular.row_tags import Tags, distinct_tags, tag_lists
 
-__all__ = ["EstimatorLabels", "check_column", "is_multilabel"]
+__all__ = ["EstimatorLabels", "check_column", "is_multilabel", "validated"]
 
 _UNKNOWN = dict.fromkeys(("", "nan", "none", "<na>"), math.nan)
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0} | _UNKNOWN
@@ -45,6 +48,19 @@ def check_column(y: Any) -> None:
             "y with one column must hold classes, got 0, 1 and -1 or NaN: leave out the rows whose label is "
             "unknown, or pass y of shape (N,) if -1 is a class"
         )
+
+
+def validated(estimator: Any, features: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+    """Features (N, F) in float32, dense or CSR, and y, after scikit-learn's checks for an estimator."""
+    options = {"accept_sparse": "csr", "dtype": np.float32, "reset": reset}
+    if is_multilabel(y):
+        features = validate_data(estimator, features, **options)  # scikit-learn would refuse unknown labels
+        check_consistent_length(features, y)
+        return features, y
+    check_column(y)
+    features, y = validate_data(estimator, features, y, **options)
+    check_classification_targets(y)
+    return features, y
 
 
 @dataclass(frozen=True)

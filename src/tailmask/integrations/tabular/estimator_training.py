@@ -128,7 +128,7 @@ class Training:
         network: The network to train.
         criterion: Its loss. With `statistics="validation"`, its statistics come from the held-out rows.
         label_weights: Label weights (2, C) of the rows so far; the criterion's class counts are made of them.
-        rate, decay: Learning rate and weight decay.
+        lr, decay: Learning rate and weight decay.
         batch_size: Rows per step.
         single_label: True if a sample has one class, the one with the highest output.
         generator: Draws the order of the rows and the masks.
@@ -140,7 +140,7 @@ class Training:
         criterion: PartialLabelMasking,
         *,
         label_weights: Tensor,
-        rate: float,
+        lr: float,
         decay: float,
         batch_size: int,
         single_label: bool,
@@ -149,7 +149,7 @@ class Training:
         self.network = network
         self.criterion = criterion
         self.label_weights = label_weights
-        self.rate = rate
+        self.lr = lr
         self.optimizer = Optimizer([(list(network.parameters()), decay)], name="adamw")
         self.batch_size = batch_size
         self.single_label = single_label
@@ -191,7 +191,7 @@ class Training:
         order = torch.randperm(number, generator=self.generator, device=self.generator.device)
         loop = TableLoop(self.network, self.criterion, self.optimizer)
         with np.errstate(all="ignore"):  # as in torch, an overflow is no warning: it is an error below
-            fault = loop.run(batches(rows, order, self.batch_size), rate=lambda step: self.rate)
+            fault = loop.run(batches(rows, order, self.batch_size), lr=lambda step: self.lr)
         self.losses.append(loop.total / number)
         if fault is not None or not self.network.is_finite():
             what = "weights became" if fault is None else "logits were"

@@ -3,120 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tailmask.data.facts import load_data
-from tailmask.paper.items.other_data import own_setting
+from tailmask.paper.items.other_data import chosen_setting
 from tailmask.paper.items.scores_by_class import class_scores
 from tailmask.paper.published_numbers import load_paper
-from tailmask.paper.request import Answer, Arm, Request, Runs
+from tailmask.paper.request import Answer, Arm, PaperItem, Request, Runs
 from tailmask.paper.result_table import ResultCell, ResultRow, Table, measured
-from tailmask.runs import ResolvedSetting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EndsItem", "ImbalanceItem", "ends_item", "imbalance_item"]
+__all__ = ["ends_item", "imbalance_item"]
 
 NUM_DRAWS = 10
 
 
-@dataclass(frozen=True)
-class EndsItem:
-    """Precision over the most frequent and recall over the rarest classes, BCE against PLM."""
-
-    title: str
-    setting: ResolvedSetting
-
-    @property
-    def arms(self) -> list[Arm]:
-        """The arms to train."""
-        return [Arm(self.setting, method) for method in ("bce", "plm")]
-
-    def answer(self, runs: Runs) -> Answer:
-        """The means over the most frequent and the rarest classes, and PLM's gain beside the paper's."""
-        bce, plm = map(runs.find, self.arms)
-        if not bce or not plm:
-            return Answer(())
-        is_paper = self.setting.data == "coco"
-        paper = load_paper()
-        stated = {
-            ("precision", 5): paper["discussion"]["precision_frequent_5_gain"],
-            ("precision", 10): paper["figure8"]["precision_frequent_10_gain"],
-            ("recall", -5): paper["discussion"]["recall_rarest_5_gain"],
-        }
-        rows = []
-        for (metric, number), gain in stated.items():
-            scores = class_scores("", metric, bce=bce, plm=plm)
-            ends = slice(None, number) if number > 0 else slice(number, None)
-            before, after = (_over_classes(values[ends]) for values in (scores.bce, scores.plm))
-            end = "most frequent" if number > 0 else "rarest"
-            cells = (measured(before), measured(after))
-            difference = (cells[1].mean or 0.0) - (cells[0].mean or 0.0)
-            label = f"{metric.capitalize()}, {min(abs(number), len(scores.classes))} {end} classes"
-            rows.append(ResultRow(label, (*cells, ResultCell(gain if is_paper else None, difference))))
-        table = Table("In percent", "Measure", ("bce", "plm", "Gain"), tuple(rows))
-        return Answer((table,), _draw(table, ("bce", "plm")))
+def ends_item(request: Request) -> PaperItem:
+    """Precision over the most frequent and recall over the rarest classes, of MSCOCO or of other data."""
+    setting = chosen_setting(request, "coco")
+    arms = [Arm(setting, method) for method in ("bce", "plm")]
+    title = f"Discussion: precision and recall at the ends of {setting.data}"
+    return PaperItem(title, arms, partial(_ends, arms, on_paper_data=setting.data == "coco"))
 
 
-@dataclass(frozen=True)
-class ImbalanceItem:
-    """The imbalance in training: of the data, after undersampling, and of the labels that PLM keeps."""
-
-    title: str
-    setting: ResolvedSetting
-
-    @property
-    def arms(self) -> list[Arm]:
-        """The arms to train; undersampling is counted without training."""
-        return [Arm(self.setting, "plm")]
-
-    def answer(self, runs: Runs) -> Answer:
-        """ρ of the positives and the spread of the ratios: of the data, undersampling and PLM."""
-        from tailmask.methods import build_objective
-
-        train = load_data(self.setting.data, self.setting.options).train
-        negatives, positives = train.counts().double()
-        rows = [ResultRow("The data", _cells([_imbalance(positives.tolist(), negatives.tolist())]))]
-        method = self.setting.config("bce+undersample").method
-        objective = build_objective(method, train)
-        drawn = []
-        for epoch in range(NUM_DRAWS):
-            objective.order(epoch)
-            counts = objective.sampler.class_counts() if objective.sampler is not None else train.counts()
-            drawn.append(_imbalance(counts[1].tolist(), counts[0].tolist()))
-        samples = getattr(objective.sampler, "samples_per_class", None)
-        rows.append(ResultRow(f"Undersampling, {samples} per class", _cells(drawn)))
-        kept = []
-        for run in runs.find(self.arms[0]):
-            keep = run.history[-1]["keep"]
-            counted = zip(keep, run.config["train_counts"], strict=True)
-            of_negatives, of_positives = (
-                [share * n for share, n in zip(shares, numbers, strict=True)] for shares, numbers in counted
-            )
-            kept.append(_imbalance(of_positives, of_negatives))
-        rows.append(ResultRow("plm, last epoch", _cells(kept)))
-        columns = ("ρ: most over fewest positives", "Largest over smallest ratio")
-        table = Table("Imbalance in training", "Training on", columns, tuple(rows), digits=1)
-        note = (
-            f"Undersampling is counted over the draws of {NUM_DRAWS} epochs, plm over the labels that it "
-            "keeps in its last epoch."
-        )
-        return Answer((table,), _draw(table, columns, logarithmic=True), notes=(note,))
-
-
-def ends_item(request: Request) -> EndsItem:
-    """Precision over the most frequent classes of MSCOCO, or of other data."""
-    data = request.data or "coco"
-    setting = request.setting(data) if request.data is None else own_setting(request, data)[0]
-    return EndsItem(f"Discussion: precision and recall at the ends of {data}", setting)
-
-
-def imbalance_item(request: Request) -> ImbalanceItem:
-    """The remaining imbalance on MultiMNIST, or on other data."""
+def imbalance_item(request: Request) -> PaperItem:
+    """The remaining imbalance on MultiMNIST, or on other data; undersampling is counted without training."""
     data = request.data or "multimnist"
-    return ImbalanceItem(f"Discussion: remaining imbalance of {data}", request.setting(data))
+    arm = Arm(request.setting(data), "plm")
+    return PaperItem(f"Discussion: remaining imbalance of {data}", [arm], partial(_remaining, arm))
+
+
+def _ends(arms: Sequence[Arm], runs: Runs, *, on_paper_data: bool) -> Answer:
+    """The means over the most frequent and the rarest classes, and PLM's gain beside the paper's."""
+    bce, plm = map(runs.find, arms)
+    if not bce or not plm:
+        return Answer(())
+    paper = load_paper()
+    stated = {
+        ("precision", 5): paper["discussion"]["precision_frequent_5_gain"],
+        ("precision", 10): paper["figure8"]["precision_frequent_10_gain"],
+        ("recall", -5): paper["discussion"]["recall_rarest_5_gain"],
+    }
+    rows = []
+    for (metric, number), gain in stated.items():
+        scores = class_scores("", metric, bce=bce, plm=plm)
+        ends = slice(None, number) if number > 0 else slice(number, None)
+        before, after = (_over_classes(values[ends]) for values in (scores.bce, scores.plm))
+        end = "most frequent" if number > 0 else "rarest"
+        cells = (measured(before), measured(after))
+        difference = (cells[1].mean or 0.0) - (cells[0].mean or 0.0)
+        label = f"{metric.capitalize()}, {min(abs(number), len(scores.classes))} {end} classes"
+        rows.append(ResultRow(label, (*cells, ResultCell(gain if on_paper_data else None, difference))))
+    table = Table("In percent", "Measure", ("bce", "plm", "Gain"), tuple(rows))
+    return Answer((table,), _draw(table, ("bce", "plm")))
+
+
+def _remaining(arm: Arm, runs: Runs) -> Answer:
+    """ρ of the positives and the spread of the ratios: of the data, undersampling and the kept labels."""
+    from tailmask.methods import build_objective
+
+    setting = arm.setting
+    train = load_data(setting.data, setting.options).train
+    negatives, positives = train.counts().double()
+    rows = [ResultRow("The data", _cells([_imbalance(positives.tolist(), negatives.tolist())]))]
+    method = setting.config("bce+undersample").method
+    objective = build_objective(method, train)
+    drawn = []
+    for epoch in range(NUM_DRAWS):
+        objective.order(epoch)
+        counts = objective.sampler.class_counts() if objective.sampler is not None else train.counts()
+        drawn.append(_imbalance(counts[1].tolist(), counts[0].tolist()))
+    samples = getattr(objective.sampler, "samples_per_class", None)
+    rows.append(ResultRow(f"Undersampling, {samples} per class", _cells(drawn)))
+    kept = []
+    for run in runs.find(arm):
+        keep = run.history[-1]["keep"]
+        counted = zip(keep, run.config["train_counts"], strict=True)
+        of_negatives, of_positives = (
+            [share * n for share, n in zip(shares, numbers, strict=True)] for shares, numbers in counted
+        )
+        kept.append(_imbalance(of_positives, of_negatives))
+    rows.append(ResultRow("plm, last epoch", _cells(kept)))
+    columns = ("ρ: most over fewest positives", "Largest over smallest ratio")
+    table = Table("Imbalance in training", "Training on", columns, tuple(rows), digits=1)
+    note = (
+        f"Undersampling is counted over the draws of {NUM_DRAWS} epochs, plm over the labels that it "
+        "keeps in its last epoch."
+    )
+    return Answer((table,), _draw(table, columns, logarithmic=True), notes=(note,))
 
 
 def _draw(table: Table, columns: Sequence[str], *, logarithmic: bool = False) -> Figure:

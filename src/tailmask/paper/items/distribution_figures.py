@@ -2,72 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from tailmask.data.facts import load_data
-from tailmask.paper.items.other_data import own_setting
-from tailmask.paper.request import Answer, Arm, Request, Runs
+from tailmask.paper.items.other_data import chosen_setting
+from tailmask.paper.request import Answer, Arm, PaperItem, Request, Runs
 from tailmask.paper.result_table import ResultCell, ResultRow, Table
 from tailmask.runs import ResolvedSetting, Run
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["DistributionItem", "bin_names", "output_item", "shares", "training_item"]
+__all__ = ["bin_names", "output_item", "shares", "training_item"]
 
 NUM_BINS = 10
+NUM_ENDS = 2  # classes from either end
 # The first ten epochs of a recipe: its warm-up, then its full learning rate.
 TEN_EPOCHS = ("schedule.epochs=10", "schedule.milestones=[]", "schedule.factors=[]")
-
-
-@dataclass(frozen=True)
-class DistributionItem:
-    """Distributions of the outputs over ten bins, for the most frequent and the rarest classes."""
-
-    title: str
-    setting: ResolvedSetting
-    methods: tuple[str, ...]
-    split: Literal["train", "test"]
-    num_classes: int  # from either end
-    with_truth: bool = False
-
-    @property
-    def arms(self) -> list[Arm]:
-        """The arms to train."""
-        return [Arm(self.setting, method) for method in self.methods]
-
-    def answer(self, runs: Runs) -> Answer:
-        """The distributions of the runs with the lowest seed, as a table and as a figure."""
-        from tailmask.comparison.chosen_classes import by_frequency
-        from tailmask.report.charts import output_distributions
-
-        found = {arm.method: run for arm in self.arms for run in runs.find(arm)[:1]}
-        if not found:
-            return Answer(())
-        counts = {method: _counts(run, self.setting, self.split) for method, run in found.items()}
-        config = next(iter(found.values())).config
-        names, positives = config["classes"], config["train_counts"][1]
-        chosen = _ends(by_frequency(positives), self.num_classes)
-        rows = [
-            ResultRow(
-                f"{names[c]} {kind}, {method}",
-                tuple(ResultCell(mean=100 * value) for value in shares(values)[label, c].tolist()),
-            )
-            for label, kind in ((1, "present"), (0, "absent"))
-            for c in chosen
-            for method, values in counts.items()
-        ]
-        caption = f"Share of the outputs in each bin, in percent, on the {_SPLITS[self.split]} set"
-        table = Table(caption, "Class, label and method", bin_names(NUM_BINS), tuple(rows), digits=1)
-        figure = output_distributions(
-            {method: values.numpy() for method, values in counts.items()},
-            classes=names,
-            train_positives=positives,
-            chosen=chosen,
-            truth=self.with_truth,
-        )
-        return Answer((table,), figure, notes=(_NOTES[self.split],))
 
 
 _SPLITS = {"train": "training", "test": "test"}
@@ -77,22 +30,56 @@ _NOTES = {
 }
 
 
-def output_item(request: Request) -> DistributionItem:
+def output_item(request: Request) -> PaperItem:
     """Figure 1: outputs of BCE and PLM on CIFAR-10-LT."""
-    data = request.data or "cifar10-lt"
-    setting = request.setting(data) if request.data is None else own_setting(request, data)[0]
-    return DistributionItem(
-        f"Figure 1: outputs of bce and plm on {data}", setting, ("bce", "plm"), "test", num_classes=2
-    )
+    setting = chosen_setting(request, "cifar10-lt")
+    arms = [Arm(setting, method) for method in ("bce", "plm")]
+    title = f"Figure 1: outputs of bce and plm on {setting.data}"
+    return PaperItem(title, arms, partial(_answer, arms, split="test"))
 
 
-def training_item(request: Request) -> DistributionItem:
+def training_item(request: Request) -> PaperItem:
     """Figure 7: outputs on MultiMNIST's training set after ten epochs of BCE, beside the ground truth."""
     data = request.data or "multimnist"
-    setting = request.setting(data, fields=TEN_EPOCHS)
-    return DistributionItem(
-        f"Figure 7: outputs on the training set of {data}", setting, ("bce",), "train", 2, with_truth=True
+    arms = [Arm(request.setting(data, fields=TEN_EPOCHS), "bce")]
+    title = f"Figure 7: outputs on the training set of {data}"
+    return PaperItem(title, arms, partial(_answer, arms, split="train"))
+
+
+def _answer(arms: Sequence[Arm], runs: Runs, *, split: Literal["train", "test"]) -> Answer:
+    """Distributions for the most frequent and the rarest classes, of the runs with the lowest seed.
+
+    The figure on the training set also shows the truth.
+    """
+    from tailmask.comparison.chosen_classes import by_frequency
+    from tailmask.report.charts import output_distributions
+
+    found = {arm.method: run for arm in arms for run in runs.find(arm)[:1]}
+    if not found:
+        return Answer(())
+    counts = {method: _counts(run, arms[0].setting, split) for method, run in found.items()}
+    config = next(iter(found.values())).config
+    names, positives = config["classes"], config["train_counts"][1]
+    chosen = _ends(by_frequency(positives), NUM_ENDS)
+    rows = [
+        ResultRow(
+            f"{names[c]} {kind}, {method}",
+            tuple(ResultCell(mean=100 * value) for value in shares(values)[label, c].tolist()),
+        )
+        for label, kind in ((1, "present"), (0, "absent"))
+        for c in chosen
+        for method, values in counts.items()
+    ]
+    caption = f"Share of the outputs in each bin, in percent, on the {_SPLITS[split]} set"
+    table = Table(caption, "Class, label and method", bin_names(NUM_BINS), tuple(rows), digits=1)
+    figure = output_distributions(
+        {method: values.numpy() for method, values in counts.items()},
+        classes=names,
+        train_positives=positives,
+        chosen=chosen,
+        truth=split == "train",
     )
+    return Answer((table,), figure, notes=(_NOTES[split],))
 
 
 def bin_names(number: int) -> tuple[str, ...]:

@@ -10,11 +10,11 @@ from tailmask._util.messages import UserError, listing
 from tailmask.methods import parse
 from tailmask.paper.items.other_data import own_metrics, own_setting
 from tailmask.paper.published_numbers import load_paper, paper_rows
-from tailmask.paper.request import Answer, Arm, Request, Runs
+from tailmask.paper.request import Answer, Arm, PaperItem, Request, Runs
 from tailmask.paper.result_table import ResultCell, ResultRow, Table, measured
 from tailmask.runs import ResolvedSetting
 
-__all__ = ["TableItem", "chosen_imbalances", "percentages", "table_item"]
+__all__ = ["chosen_imbalances", "table_item"]
 
 PaperRows = dict[str, list[float | None]]
 
@@ -51,15 +51,13 @@ class Group:
 
 
 @dataclass(frozen=True)
-class TableItem:
+class MethodTable:
     """A table of methods by settings and measures, in percent."""
 
-    title: str
     label: str
-    groups: tuple[Group, ...]
+    groups: Sequence[Group]
     rows: PaperRows  # by method; an empty list if the paper has no such row
-    arms: list[Arm]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
 
     def answer(self, runs: Runs) -> Answer:
         """The table from the runs that exist so far."""
@@ -76,7 +74,7 @@ class TableItem:
             for group, found in zip(self.groups, measures, strict=True):
                 notes |= dict.fromkeys(group.setting.config(method).notes if found else ())
             values = [
-                percentages(found, metric)
+                _percentages(found, metric)
                 for group, found in zip(self.groups, measures, strict=True)
                 for metric in group.metrics
             ]
@@ -106,7 +104,7 @@ class TableItem:
         return [f"λ is scaled with the number of epochs: {listing(changed)}."]
 
 
-def table_item(request: Request, *, name: str) -> TableItem:
+def table_item(request: Request, *, name: str) -> PaperItem:
     """One of the tables 1 to 6, on the paper's data or on others."""
     paper, title = load_paper()[name], _TITLES[name]
     if request.data is None:
@@ -119,17 +117,13 @@ def table_item(request: Request, *, name: str) -> TableItem:
         rows = {method: [] for method in _own_methods(name, setting, single_label=facts.single_label)}
         title = f"{title.partition(' on ')[0]} on {request.data}"
     rows |= {method: [] for method in request.names if method not in rows}
-    return TableItem(
-        title,
-        _LABELS.get(name, "Method"),
-        tuple(groups),
-        rows,
-        [group.arm(method) for group in trained for method in request.names or rows],
-        notes=(_QUOTED,) if request.data is None and name in ("table3", "table4") else (),
-    )
+    notes = (_QUOTED,) if request.data is None and name in ("table3", "table4") else ()
+    table = MethodTable(_LABELS.get(name, "Method"), groups, rows, notes)
+    arms = [group.arm(method) for group in trained for method in request.names or rows]
+    return PaperItem(title, arms, table.answer, from_records=True)
 
 
-def percentages(measures: Sequence[Mapping[str, float | None]], metric: str) -> list[float]:
+def _percentages(measures: Sequence[Mapping[str, float | None]], metric: str) -> list[float]:
     """The values of one measure in percent, one per run; undefined values are left out."""
     values = [each.get(metric) for each in measures]
     return [100 * value for value in values if value is not None]

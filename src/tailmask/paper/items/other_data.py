@@ -6,13 +6,18 @@ from tailmask.data.facts import DataFacts
 from tailmask.paper.request import Request
 from tailmask.runs import ResolvedSetting
 
-__all__ = ["own_metrics", "own_setting"]
+__all__ = ["chosen_setting", "own_metrics", "own_setting"]
 
 
 def own_setting(request: Request, data: str) -> tuple[ResolvedSetting, DataFacts]:
     """The setting of a request's own data, and facts about these data."""
     facts = request.facts(data)
     return request.setting(data, facts=facts), facts
+
+
+def chosen_setting(request: Request, paper_data: str) -> ResolvedSetting:
+    """The setting of the request's own data, or of the paper's."""
+    return request.setting(paper_data) if request.data is None else own_setting(request, request.data)[0]
 
 
 def own_metrics(setting: ResolvedSetting, facts: DataFacts) -> tuple[str, ...]:

@@ -109,10 +109,10 @@ def logarithmic_scale(axes: Axes, values: ArrayLike) -> None:
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
 
 
-def shorten(name: str, length: int = 20) -> str:
+def shorten(name: str, length: int) -> str:
     """The name on one line, cut to a length.
 
-    >>> shorten("a name that is much too long")
+    >>> shorten("a name that is much too long", 20)
     'a name that is much…'
     """
     flat = " ".join("".join(each if each.isprintable() else " " for each in name).split())

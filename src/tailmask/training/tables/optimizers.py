@@ -46,31 +46,31 @@ class Optimizer:
         self.squares = [torch.zeros_like(p) for p in self.parameters] if name != "sgd" else []
 
     @torch.no_grad()
-    def step(self, gradients: Sequence[Tensor], rate: float) -> None:
+    def step(self, gradients: Sequence[Tensor], lr: float) -> None:
         """Move the parameters, in place, at a learning rate."""
         dense = [gradient.contiguous() for gradient in gradients]  # the kernels ignore strides
         self.num_steps += 1
         for group, decay in self._groups:
             if self.name == "sgd":
-                self._step_sgd(group, dense[group], rate, decay)
+                self._step_sgd(group, dense[group], lr, decay)
             else:
-                self._step_adam(group, dense[group], rate, decay)
+                self._step_adam(group, dense[group], lr, decay)
 
-    def _step_sgd(self, group: slice, gradients: list[Tensor], rate: float, decay: float) -> None:
+    def _step_sgd(self, group: slice, gradients: list[Tensor], lr: float, decay: float) -> None:
         torch._fused_sgd_(
             self.parameters[group],
             gradients,
             self.means[group] if self.momentum else [],
             weight_decay=decay,
             momentum=self.momentum,
-            lr=rate,
+            lr=lr,
             dampening=0.0,
             nesterov=False,
             maximize=False,
             is_first_step=int(self.num_steps) == 1,
         )
 
-    def _step_adam(self, group: slice, gradients: list[Tensor], rate: float, decay: float) -> None:
+    def _step_adam(self, group: slice, gradients: list[Tensor], lr: float, decay: float) -> None:
         fused = torch._fused_adam_ if self.name == "adam" else torch._fused_adamw_
         fused(
             self.parameters[group],
@@ -80,7 +80,7 @@ class Optimizer:
             [],
             [self.num_steps] * len(gradients),
             amsgrad=False,
-            lr=rate,
+            lr=lr,
             beta1=self.momentum,
             beta2=0.999,
             weight_decay=decay,

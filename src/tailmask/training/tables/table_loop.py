@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import torch
@@ -69,7 +69,7 @@ class TableLoop:
 
     >>> network = nn.Linear(2, 1)
     >>> loop = TableLoop(network, nn.BCEWithLogitsLoss(), Optimizer([(list(network.parameters()), 0.0)]))
-    >>> loop.run([(torch.eye(2), torch.eye(2)[:, :1])], rate=lambda step: 0.1) is None
+    >>> loop.run([(torch.eye(2), torch.eye(2)[:, :1])], lr=lambda step: 0.1) is None
     True
     >>> loop.num_rows, 0.2 < loop.total / loop.num_rows < 1.2
     (2, True)
@@ -101,14 +101,14 @@ class TableLoop:
 
     def run(
         self,
-        epoch: Iterator[tuple[Tensor, ...]] | list[tuple[Tensor, ...]],
+        epoch: Iterable[tuple[Tensor, ...]],
         *,
-        rate: Callable[[int], float],
+        lr: Callable[[int], float],
         on_step: Callable[[int, float, int], None] | None = None,
     ) -> Fault | None:
         """Train on the batches of one epoch. At NaN or infinite values, stop and return their place.
 
-        `rate` returns the learning rate of a step, counted from 0. `on_step` gets the step, its loss and its
+        `lr` returns the learning rate of a step, counted from 0. `on_step` gets the step, its loss and its
         number of rows.
         """
         self.total, self.num_rows = 0.0, 0
@@ -126,7 +126,7 @@ class TableLoop:
                 fault = _fault(step, value, logits, inputs)
                 if fault is not None:
                     return fault
-            self.optimizer.step(gradients, rate(step))
+            self.optimizer.step(gradients, lr(step))
             self.total += value * len(inputs)
             self.num_rows += len(inputs)
             if on_step is not None:

@@ -78,7 +78,7 @@ def _train_epoch(session: Session, loop: TableLoop, epoch: int) -> dict[str, Any
     number = -(-len(order) // schedule.batch_size)
     step = 1 / number
 
-    def rate(index: int) -> float:
+    def lr_at(index: int) -> float:
         return lr * schedule.factor(epoch + index * step, step)
 
     reports = StepReports(session.progress)
@@ -87,15 +87,15 @@ def _train_epoch(session: Session, loop: TableLoop, epoch: int) -> dict[str, Any
         reports.add(loss, epoch=epoch + 1, share=(index + 1) / number, num_samples=num_samples)
 
     rows = batches(_Rows(parts.dataset.train), order, schedule.batch_size)
-    fault = loop.run(rows, rate=rate, on_step=report)
+    fault = loop.run(rows, lr=lr_at, on_step=report)
     if fault is not None:
         raise parts.fault_error(fault, epoch=epoch, num_steps=number)
     validation = parts.validate(device=loop.device)
-    update = parts.end_epoch(epoch, lr=rate(number - 1))
+    update = parts.end_epoch(epoch, lr=lr_at(number - 1))
     return epoch_record(
         epoch=epoch,
         loss=loop.total / len(order),
-        lr=rate(number - 1),
+        lr=lr_at(number - 1),
         seconds=time.perf_counter() - began,
         num_samples=len(order),
         in_force=in_force,

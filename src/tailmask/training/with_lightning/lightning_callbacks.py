@@ -51,9 +51,9 @@ class EpochRecorder(Checkpoint):
     def __init__(
         self,
         folder: Path,
-        on_record: Callable[[dict[str, Any]], None] | None = None,
+        on_record: Callable[[dict[str, Any]], None],
         *,
-        lines: Sequence[str] = (),
+        lines: Sequence[str],
     ) -> None:
         self.folder = folder
         self.on_record = on_record
@@ -73,8 +73,7 @@ class EpochRecorder(Checkpoint):
             self.last_sync = time.monotonic()
         if durable and trainer.is_global_zero:
             (self.folder / RECENT).unlink(missing_ok=True)
-        if self.on_record is not None:
-            self.on_record(record)
+        self.on_record(record)
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]

@@ -80,7 +80,7 @@ def select_texts(
     path: Path,
     options: DataOptions,
     *,
-    columns: tuple[str, ...] | None = None,
+    columns: tuple[str, ...] | None,
 ) -> TextRows:
     """The texts of a table: `columns`, else those that `--text` names, else the only column of words."""
     if columns is None:
