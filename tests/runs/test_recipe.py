@@ -70,9 +70,8 @@ def test_recipes_hold_the_papers_values(name: str) -> None:
 
 
 def test_there_is_a_recipe_for_every_kind_of_data() -> None:
-    assert {"digits", "tables", "table-members", "images", "finetune", "finetune-texts", *PAPER} == set(
-        recipe_names()
-    )
+    own = {"tables", "table-members", "wide-tables", "images", "finetune", "finetune-texts", "digits"}
+    assert {*own, *PAPER} == set(recipe_names())
     assert default_recipe("cifar100-lt") == "cifar100-lt"
     assert default_recipe("voc-mlt") == "coco"
     assert default_recipe("some/table.parquet") == "tables"
@@ -344,3 +343,22 @@ def test_few_sparse_rows_get_more_epochs(is_sparse, fields, epochs):
     )
     setting = Setting("rows.csv", recipe="table-members", fields=fields)
     assert setting.resolve(facts).recipe.schedule.epochs == epochs
+
+
+@pytest.mark.parametrize(
+    ("rows", "epochs"), [(1_000, 38), (3_000, 13), (10_000, 10), (48_836, 5), (10**7, 1)]
+)
+def test_wide_tables_get_epochs_by_their_number_of_rows(rows: int, epochs: int) -> None:
+    facts = DataFacts(
+        {}, ("a",), (20_000,), single_label=False, has_validation=True, raw_rows=rows, is_sparse=True
+    )
+    assert Setting("texts.csv").resolve(facts).recipe.schedule.epochs == epochs
+    assert Setting("texts.csv", epochs=7).resolve(facts).recipe.schedule.epochs == 7
+
+
+def test_limits_of_batches_do_not_determine_a_result_beside_its_epochs() -> None:
+    first, second = (
+        configure("yeast.arff", "bce", recipe="table-members", epochs=4, fields=[field])
+        for field in ("schedule.max_steps=0", "schedule.max_steps=9")
+    )
+    assert determined_by(first) == determined_by(second)

@@ -35,7 +35,8 @@ def predict(
     """Predict labels for new inputs with a result of fit, a finished run, or the run that a study chose.
 
     Args:
-        run: folder of fit, of a finished run or of a study of compare, or a .safetensors file exported from one
+        run: folder of fit, of a finished run or of a study of compare, or a .safetensors file that was
+            exported from one
         inputs: file like the one that the run was trained on, without labels; for images also a folder
         out: file to write: .csv, .parquet or .jsonl [default: the input's name with -predicted.csv]
         decide: goal of thresholds, fitted on the run's validation outputs: f1, precision=0.9, recall=0.8,

@@ -94,7 +94,9 @@ def determined_by(config: RunConfig) -> dict[str, Any]:
     'plm:rate=0.05+focal:gamma=2'
     """
     values = config.to_json()
-    recipe = {name: table for name, table in values["recipe"].items() if name != "method"}
+    recipe = {name: dict(table) for name, table in values["recipe"].items() if name != "method"}
+    for limit in ("sparse_steps", "max_steps"):  # the number of epochs follows from them
+        del recipe["schedule"][limit]
     names = ("method", "seed", "precision", "compile", "folds")
     return {"recipe": recipe, **{name: values[name] for name in names}}
 

@@ -89,8 +89,8 @@ class ScheduleRecipe:
     may be fractions, as in a recipe that a budget has shortened. With `course = "one-cycle"` (Smith and Topin
     2019) the learning rate rises from 1/25 of its base in the first 30 % of training and then falls to zero,
     both along a cosine. With `course = "cosine"` it falls to zero along a cosine after the warm-up. The
-    gradients of `accumulate` batches make one step. Small sparse data get more epochs: at least
-    `sparse_steps` batches.
+    gradients of `accumulate` batches make one step. Small sparse data get more epochs, at least
+    `sparse_steps` batches; large data get fewer, at most about `max_steps` batches (0 sets no limit).
 
     >>> schedule = ScheduleRecipe(4, 8, warmup=1.0, milestones=(2.0, 3.5), factors=(0.1, 0.01))
     >>> [schedule.factor(epoch, step=0.25) for epoch in (0.0, 0.75, 1.0, 1.75, 2.0, 3.5)]
@@ -111,6 +111,7 @@ class ScheduleRecipe:
     course: Literal["steps", "one-cycle", "cosine"] = "steps"
     accumulate: int = 1
     sparse_steps: int = 0
+    max_steps: int = 0
 
     def __post_init__(self) -> None:
         _require(
@@ -125,6 +126,7 @@ class ScheduleRecipe:
         )
         _require(self.accumulate >= 1, f"schedule.accumulate must be 1 or more, got {self.accumulate}")
         _require(self.sparse_steps >= 0, f"schedule.sparse_steps must be 0 or more, got {self.sparse_steps}")
+        _require(self.max_steps >= 0, f"schedule.max_steps must be 0 or more, got {self.max_steps}")
         _require(self.epochs >= 1, f"schedule.epochs must be 1 or more, got {self.epochs}")
         _require(self.batch_size >= 1, f"schedule.batch_size must be 1 or more, got {self.batch_size}")
         _require(self.warmup >= 0, f"schedule.warmup must be 0 or more, got {self.warmup}")
@@ -156,12 +158,19 @@ class ScheduleRecipe:
         On medical (333 rows of words) 100 epochs instead of 30 raised the out-of-fold mAP from 31.5 to 42.1.
         On emotions (391 dense rows) 60 epochs lowered it from 69.3 to 67.7.
 
-        >>> schedule = ScheduleRecipe(30, 64, sparse_steps=600)
+        Large data need fewer epochs: on GoEmotions (43,410 rows of words) the validation mAP of a network was
+        highest after 3 epochs, and 4 points lower after 20.
+
+        >>> schedule = ScheduleRecipe(30, 64, sparse_steps=600, max_steps=20_000)
         >>> schedule.epochs_for(333, is_sparse=True), schedule.epochs_for(333, is_sparse=False)
         (100, 30)
+        >>> schedule.epochs_for(300_000, is_sparse=False)
+        4
         """
-        needed = math.ceil(self.sparse_steps / max(1, math.ceil(rows / self.batch_size)))
-        return max(self.epochs, needed) if is_sparse else self.epochs
+        steps = max(1, math.ceil(rows / self.batch_size))  # per epoch
+        needed = math.ceil(self.sparse_steps / steps) if is_sparse else 1
+        most = max(1, round(self.max_steps / steps)) if self.max_steps else math.inf
+        return int(min(max(self.epochs, needed), most))
 
     def stretched(self, epochs: int) -> ScheduleRecipe:
         """The same schedule over another number of epochs."""

@@ -21,7 +21,7 @@ from tailmask.models import is_own_model
 from tailmask.runs.config import RunConfig
 from tailmask.runs.recipe import Recipe, load_recipe, recipe_names
 
-__all__ = ["ResolvedSetting", "Setting", "configure", "default_recipe", "without_places"]
+__all__ = ["TABLE_MODELS", "ResolvedSetting", "Setting", "configure", "default_recipe", "without_places"]
 
 # Folders of public data sets. They are not published, because the names of the sets are enough.
 _ROOTS = ("data_dir", "download", "feature_dir")
@@ -317,7 +317,7 @@ def default_recipe(data: str, shape: Sequence[int] = ()) -> str:
     >>> default_recipe("cifar10-lt"), default_recipe("mine.npz", (3, 32, 32))
     ('cifar10-lt', 'images')
     >>> default_recipe("mydata.csv", (72,)), default_recipe("mydata.csv", (20_000,))
-    ('table-members', 'tables')
+    ('table-members', 'wide-tables')
     """
     if data in recipe_names():
         return data
@@ -325,7 +325,9 @@ def default_recipe(data: str, shape: Sequence[int] = ()) -> str:
         return "coco"
     if data not in NAMED and len(shape) == 3:
         return "images"
-    return "table-members" if len(shape) == 1 and shape[0] <= MODERATE_WIDTH else "tables"
+    if len(shape) != 1:
+        return "tables"
+    return "table-members" if shape[0] <= MODERATE_WIDTH else "wide-tables"
 
 
 def _fitted_to_length(method: Method, epochs: int, shortening: float) -> Method:
