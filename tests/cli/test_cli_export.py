@@ -11,7 +11,7 @@ import torch
 
 from inference.finished_runs import random_model, train_table
 from tailmask.cli import main
-from tailmask.cli.export import _checked
+from tailmask.cli.export import agreement
 from tailmask.runs import Run
 
 
@@ -54,8 +54,8 @@ def test_a_program_of_torch(run, tmp_path, capsys):
 
 
 def test_equal_outputs_are_not_within_zero():
-    assert _checked(0.0) == ": probabilities are equal to the model's to the last bit"
-    assert _checked(3e-8) == ": probabilities are equal to the model's within 3e-08"
+    assert agreement(0.0) == ": probabilities are equal to the model's to the last bit"
+    assert agreement(3e-8) == ": probabilities are equal to the model's within 3e-08"
 
 
 def test_mistakes_get_one_sentence(run, tmp_path, monkeypatch, capsys):

@@ -12,7 +12,7 @@ from tailmask.data import DataOptions
 from tailmask.data.facts import DataError, load_data
 from tailmask.runs import Setting
 from tailmask.studies.planned_runs import plan_runs
-from tailmask.studies.worker import _explained, _Tasks
+from tailmask.studies.worker import Tasks, explained
 
 
 def caught(function, *arguments):
@@ -24,25 +24,25 @@ def caught(function, *arguments):
 
 
 def test_users_errors_are_their_own_sentence():
-    assert _explained(caught(load_data, "no-such.csv", DataOptions())) == {
+    assert explained(caught(load_data, "no-such.csv", DataOptions())) == {
         "event": "failed",
         "text": str(caught(load_data, "no-such.csv", DataOptions())),
         "of_data": True,
     }
-    assert _explained(UserError("do this"))["event"] == "failed"
+    assert explained(UserError("do this"))["event"] == "failed"
 
 
 def test_errors_of_the_system_name_the_file(tmp_path):
     error = caught((tmp_path / "gone").read_text)
     text = f"No such file or directory: {tmp_path / 'gone'}"
-    assert _explained(error) == {"event": "failed", "text": text, "of_data": False}
+    assert explained(error) == {"event": "failed", "text": text, "of_data": False}
 
 
 def test_values_that_tailmask_refuses_are_the_users(capsys):
     from tailmask.data.public.longtail import long_tail_counts
 
-    assert _explained(caught(long_tail_counts, 10, 10, 0.5))["event"] == "failed"
-    assert _explained(caught(int, "x"))["event"] == "broken"
+    assert explained(caught(long_tail_counts, 10, 10, 0.5))["event"] == "failed"
+    assert explained(caught(int, "x"))["event"] == "broken"
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -58,7 +58,7 @@ def test_values_that_tailmask_refuses_are_the_users(capsys):
     ],
 )
 def test_memory_that_ran_out_is_no_defect(error):
-    event = _explained(error)
+    event = explained(error)
     text = event.pop("text")
     assert event == {"event": "failed", "of_data": False}
     assert text.startswith("memory ran out: ")
@@ -69,7 +69,7 @@ def check(setting, method, folder):
     (run,) = plan_runs(setting.resolve(), [method], [0], folder=folder)
     runs = [{"config": run.config.to_task(), "folder": str(run.folder)}]
     task = {"kind": "check", "data": setting.data, "options": setting.options.to_json(), "runs": runs}
-    return _Tasks().do(task, emit=lambda event: None)
+    return Tasks().do(task, emit=lambda event: None)
 
 
 def test_a_check_gives_the_facts_and_leaves_nothing(tmp_path):
@@ -107,7 +107,7 @@ def test_a_folder_with_another_run_is_refused(tmp_path):
 
 
 def test_data_are_kept_until_others_are_asked_for(tmp_path):
-    tasks = _Tasks()
+    tasks = Tasks()
     first = tasks._load("digits", DataOptions())
     assert tasks._load("digits", DataOptions()) is first
     assert tasks._load("digits", DataOptions(data_seed=1)) is not first

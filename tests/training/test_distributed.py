@@ -21,7 +21,7 @@ from tailmask.runs import Run
 from tailmask.runs.model_file import read_model
 from tailmask.training import Execution, train
 from tailmask.training.split_outputs import predict, validation_metrics
-from tailmask.training.with_lightning.launch_processes import _free_port
+from tailmask.training.with_lightning.launch_processes import free_port
 
 # No dropout and no drawn masks: what remains are sums in another order.
 METHOD = "plm:rate=0.5,expected=true"
@@ -149,7 +149,7 @@ def test_tasks_of_srun_train_together_without_ntasks_per_node(tmp_path: Path) ->
     """The job has more tasks and machines than this step."""
     step = {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_NODEID": "0"}
     job = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "4(x2)"}
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "OMP_NUM_THREADS": "1"}
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "tailmask", "train", "digits", "--epochs", "1", "--threads", "1"]
     tasks = [
         subprocess.Popen(

@@ -1,4 +1,7 @@
-"""The command line: `main` runs a command and turns a user's mistake into one sentence."""
+"""The command line: `main` runs a command and turns a user's mistake into one sentence.
+
+What the commands do and what they print lives in the other rooms.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from tailmask._util.messages import UserError
 
-__all__ = ["export"]
+__all__ = ["agreement", "export"]
 
 
 def export(
@@ -43,12 +43,13 @@ def export(
     if out is None:
         raise UserError("--format is missing: give it, or name the file to write, such as -o model.onnx")
     exported = export_model(run, out, study_run=study_run, model=model, force=force)
-    print(" and ".join(map(str, exported.files)) + _checked(exported.difference))
+    print(" and ".join(map(str, exported.files)) + agreement(exported.difference))
     if exported.note is not None:
         print(f"note: {exported.note}")
 
 
-def _checked(difference: float | None) -> str:
+def agreement(difference: float | None) -> str:
+    """How well the exported probabilities agree with the model's, as the end of a sentence."""
     if difference is None:
         return ""
     how = "to the last bit" if difference == 0 else f"within {difference:.1g}"

@@ -1,4 +1,7 @@
-"""Networks by name: residual networks, a small convolutional network, networks for tables, and users' own."""
+"""Networks by name: residual networks, a small convolutional network, networks for tables, and users' own.
+
+How pretrained models are found and loaded lives in `tailmask.backbones`.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from tailmask.training.engine import Execution, determining
 from tailmask.training.progress import Progress
 from tailmask.training.run_parts import build_parts
 
-__all__ = ["main"]
+__all__ = ["Tasks", "explained", "main"]
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -61,7 +61,7 @@ class _Reporter(Progress):
         self.emit({"event": "step", "epochs": epochs, "total": self.total, "loss": loss})
 
 
-class _Tasks:
+class Tasks:
     """Does tasks. It keeps the data of the last task, because the next task usually needs the same data."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class _Tasks:
         return self.dataset
 
 
-def _explained(error: Exception) -> dict[str, Any]:
+def explained(error: Exception) -> dict[str, Any]:
     """The last event of a task that ended with an error."""
     sentence = explain(error)
     if sentence is not None:
@@ -127,7 +127,7 @@ def main() -> None:
             emit({"event": "note", "text": str(message)})
 
     warnings.showwarning = show_warning
-    tasks = _Tasks()
+    tasks = Tasks()
     for line in sys.stdin:
         try:
             answer = tasks.do(json.loads(line), emit)
@@ -136,7 +136,7 @@ def main() -> None:
         except BrokenPipeError:  # the study has ended
             os._exit(1)
         except Exception as error:
-            emit(_explained(error))
+            emit(explained(error))
         else:
             emit({"event": "done", "answer": answer})
         gc.collect()  # a trainer and its module refer to each other, so only the collector frees them

@@ -1,4 +1,7 @@
-"""Every table and figure of the paper by its number, and the figures of the discussion."""
+"""Every table and figure of the paper by its number, and the figures of the discussion.
+
+How their runs are made and kept lives in `tailmask.paper`.
+"""
 
 from __future__ import annotations
 

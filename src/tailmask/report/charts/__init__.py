@@ -1,4 +1,7 @@
-"""Figures as matplotlib objects, one function each; `to_svg` turns them into inline SVG."""
+"""Figures as matplotlib objects, one function each; `to_svg` turns them into inline SVG.
+
+Where a figure stands on the page lives in `tailmask.report.page_figures`.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tailmask.training.engine import Execution
     from tailmask.training.progress import Progress
 
-__all__ = ["launch"]
+__all__ = ["free_port", "launch"]
 
 INTERRUPTED = 130  # exit code of a rank that was stopped by Ctrl-C
 SECONDS_TO_STOP = 10.0
@@ -48,7 +48,7 @@ def launch(
     if method == "forkserver":
         context.set_forkserver_preload(["tailmask.training.engine"])
     errors = context.SimpleQueue()
-    arguments = (config, folder, dataset, execution, progress, _free_port(), errors)
+    arguments = (config, folder, dataset, execution, progress, free_port(), errors)
     ranks = multiprocessing.start_processes(
         _work, args=arguments, nprocs=execution.devices, start_method=method, join=False
     )
@@ -126,7 +126,8 @@ def _stop(processes: Sequence[Any]) -> None:
         process.join()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that no program uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
