@@ -244,7 +244,7 @@ def test_a_loss_built_in_inference_mode_can_be_trained(name: str) -> None:
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_bad_input(name: str) -> None:
     loss = ELEMENTWISE[name]()
-    with pytest.raises(ValueError, match=r"shape \(N, C\), got \(3, 4\) and \(3,\): class indices"):
+    with pytest.raises(ValueError, match=r"got \(3, 4\) and \(3,\): .*class indices"):
         loss(torch.zeros(3, 4), torch.zeros(3))
     with pytest.raises(ValueError, match="got"):
         loss(torch.zeros(3, 4), torch.zeros(3, 5))
