@@ -96,8 +96,8 @@ class Perceptron(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList()
         for inputs, outputs in itertools.pairwise(sizes):
-            # Built without values, so torch's global generator does not change.
-            layer = nn.Linear(inputs, outputs, device="meta", dtype=torch.float32).to_empty(device="cpu")
+            with torch.random.fork_rng(devices=()):  # nn.Linear draws values from torch's global generator
+                layer = nn.Linear(inputs, outputs, dtype=torch.float32)
             for parameter in layer.parameters():
                 nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5, generator=generator)
             self.layers.append(layer)
