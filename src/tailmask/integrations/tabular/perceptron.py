@@ -97,7 +97,7 @@ class Perceptron(nn.Module):
         self.layers = nn.ModuleList()
         for inputs, outputs in itertools.pairwise(sizes):
             with torch.random.fork_rng(devices=()):  # nn.Linear draws values from torch's global generator
-                layer = nn.Linear(inputs, outputs, dtype=torch.float32)
+                layer = nn.Linear(inputs, outputs, device="cpu", dtype=torch.float32)
             for parameter in layer.parameters():
                 nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5, generator=generator)
             self.layers.append(layer)
